@@ -1,0 +1,164 @@
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// ErrLocked is returned by Open for an SQLite file that another server holds.
+var ErrLocked = errors.New("sqldb: another server holds this database")
+
+// Config of a database; zero values mean the defaults.
+type Config struct {
+	LockWait time.Duration // 5 s, the longest wait for a row lock
+	MaxConns int           // 8
+	Logger   *slog.Logger
+	Hooks    Hooks
+}
+
+// Hooks are the test seam of transactions. An error of one takes the place of the
+// driver's answer.
+type Hooks struct {
+	BeforeCommit func(ctx context.Context) error // nothing was sent yet
+	AfterCommit  func(ctx context.Context) error // the answer was lost
+}
+
+// DB is one open database. It is safe for concurrent use.
+type DB struct {
+	dialect   *Dialect
+	cfg       Config
+	write     *sql.DB
+	read      *sql.DB
+	turn      chan struct{} // SQLite: the one writer; waiters are served in order
+	isolation sql.IsolationLevel
+	closers   []func() error
+
+	statements atomic.Int64
+	retries    atomic.Int64
+}
+
+// Open opens the database of a URL: sqlite:PATH or postgres://…. Errors never show
+// the password of the URL.
+func Open(ctx context.Context, url string, cfg Config) (*DB, error) {
+	if cfg.LockWait <= 0 {
+		cfg.LockWait = 5 * time.Second
+	}
+	if cfg.MaxConns <= 0 {
+		cfg.MaxConns = 8
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	scheme, rest, _ := strings.Cut(url, ":")
+	switch scheme {
+	case "sqlite":
+		return openSQLite(ctx, rest, cfg)
+	case "postgres", "postgresql":
+		return openPostgres(ctx, url, cfg)
+	default:
+		return nil, fmt.Errorf("sqldb: unknown database %q: want sqlite:PATH or postgres://…", scheme)
+	}
+}
+
+// Close closes the pools. It waits for nothing.
+func (db *DB) Close() error {
+	errs := []error{db.write.Close()}
+	if db.read != db.write {
+		errs = append(errs, db.read.Close())
+	}
+	for _, c := range db.closers {
+		errs = append(errs, c())
+	}
+	return errors.Join(errs...)
+}
+
+// Dialect returns the engine's dialect.
+func (db *DB) Dialect() *Dialect { return db.dialect }
+
+// Statements returns how many statements were sent so far, BEGIN and COMMIT left out.
+func (db *DB) Statements() int64 { return db.statements.Load() }
+
+// Retries returns how many transactions were run again so far.
+func (db *DB) Retries() int64 { return db.retries.Load() }
+
+// Ping reports whether the database answers.
+func (db *DB) Ping(ctx context.Context) error { return db.read.PingContext(ctx) }
+
+// Query reads outside a transaction. A reader sees what was committed.
+func (db *DB) Query(ctx context.Context, s Statement, args ...any) (*sql.Rows, error) {
+	return query(ctx, db.read, db, s, args)
+}
+
+// QueryRow reads one row outside a transaction.
+func (db *DB) QueryRow(ctx context.Context, s Statement, args ...any) *Row {
+	return queryRow(ctx, db.read, db, s, args)
+}
+
+// Exec runs one statement in a transaction of its own and returns the rows it hit.
+func (db *DB) Exec(ctx context.Context, s Statement, args ...any) (n int64, err error) {
+	err = db.Tx(ctx, func(tx *Tx) (err error) {
+		n, err = tx.Exec(ctx, s, args...)
+		return err
+	})
+	return n, err
+}
+
+// Reader is what can be read from: a DB or a Tx.
+type Reader interface {
+	Query(ctx context.Context, s Statement, args ...any) (*sql.Rows, error)
+	QueryRow(ctx context.Context, s Statement, args ...any) *Row
+}
+
+// Row is the answer of QueryRow.
+type Row struct {
+	row *sql.Row
+	err error
+}
+
+// Scan copies the row's columns; sql.ErrNoRows when there is none.
+func (r *Row) Scan(dest ...any) error {
+	if r.err != nil {
+		return r.err
+	}
+	return r.row.Scan(dest...)
+}
+
+type conn interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+func query(ctx context.Context, c conn, db *DB, s Statement, args []any) (*sql.Rows, error) {
+	text, args, err := db.dialect.Render(s, args)
+	if err != nil {
+		return nil, err
+	}
+	db.statements.Add(1)
+	return c.QueryContext(ctx, text, args...)
+}
+
+func queryRow(ctx context.Context, c conn, db *DB, s Statement, args []any) *Row {
+	text, args, err := db.dialect.Render(s, args)
+	if err != nil {
+		return &Row{err: err}
+	}
+	db.statements.Add(1)
+	return &Row{row: c.QueryRowContext(ctx, text, args...)}
+}
+
+// brokenConn reports whether err is the end of a connection rather than an answer.
+func brokenConn(err error) bool {
+	var op *net.OpError
+	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.As(err, &op)
+}

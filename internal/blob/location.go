@@ -110,8 +110,11 @@ type Mount struct {
 // It is immutable.
 type Space struct{ mounts []Mount }
 
-// NewSpace returns a Space. Roots must be disjoint.
+// NewSpace returns a Space. There is at least one root, and roots must be disjoint.
 func NewSpace(mounts ...Mount) (*Space, error) {
+	if len(mounts) == 0 {
+		return nil, errors.New("a space needs a storage root")
+	}
 	for i, a := range mounts {
 		for _, b := range mounts[i+1:] {
 			if a.Root.Overlaps(b.Root) {

@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/lethe-project/lethe/internal/sqldb"
 )
@@ -47,5 +48,6 @@ type New struct {
 	RequestID string
 	CreatedBy string
 	Progress  json.RawMessage // nil means {}
+	Delay     time.Duration   // before a worker may claim it; 0 means at once
 	Extra     []Extra
 }

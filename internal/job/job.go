@@ -18,7 +18,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 )
 
 // ID is the key of a job row.
@@ -80,6 +79,12 @@ type Row struct {
 	UpdatedAt         int64
 }
 
+// Lease returns the lease that a row just claimed stands for.
+func (r Row) Lease() Lease { return Lease{ID: r.ID, Epoch: r.LeaseEpoch} }
+
+// Point returns how far the job has come.
+func (r Row) Point() Point { return Point{Phase: r.Phase, Cursor: r.Cursor} }
+
 // Point is how far a job has come. A failed attempt made progress when its Point
 // stands further than the one of the attempt before it.
 type Point struct {
@@ -120,16 +125,3 @@ func (e *OutageError) Unwrap() error { return e.Err }
 
 // Outage marks err as trouble of the store as a whole.
 func Outage(err error) error { return &OutageError{Err: err} }
-
-// Config of a job table's engine; zero values mean the defaults.
-type Config struct {
-	Workers          int           // 2
-	PollInterval     time.Duration // 5 s
-	HeartbeatTimeout time.Duration // 300 s
-	MaxAttempts      int           // 5
-	RetryBase        time.Duration // 10 s
-	OutageGrace      time.Duration // 1 h
-	Quantum          time.Duration // 30 s
-	Retention        time.Duration // 720 h, SUCCEEDED and acknowledged rows
-	FailedRetention  time.Duration // 0: FAILED and CANCELLED rows with files left stay for ever
-}

@@ -34,7 +34,7 @@ func openOCF(r io.Reader, columns []column) (*ocf.Reader, error) {
 		ocf.WithSchemaOpts(avro.WithLaxNames(nil)),
 		ocf.WithReaderSchemaFunc(func(rd *ocf.Reader) (*avro.Schema, error) {
 			root := rd.Schema().Root()
-			pruned, err := project(&root, columns)
+			pruned, err := project(root, columns)
 			if err != nil {
 				return nil, err
 			}

@@ -45,9 +45,9 @@ func ReadList(r io.Reader, fn func(ManifestFile) error) error {
 		if err := checkPath(row.Path); err != nil {
 			return err
 		}
-		f := ManifestFile{Path: row.Path, Length: row.Length, Files: -1, Encrypted: len(row.Key) > 0}
+		f := ManifestFile{Path: row.Path, Length: max(row.Length, 0), Files: -1, Encrypted: len(row.Key) > 0}
 		if row.Added != nil && row.Existing != nil && row.Deleted != nil {
-			f.Files = *row.Added + *row.Existing + *row.Deleted
+			f.Files = max(*row.Added, 0) + max(*row.Existing, 0) + max(*row.Deleted, 0)
 		}
 		if err := fn(f); err != nil {
 			return &stopError{err}

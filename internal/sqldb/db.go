@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/lethe-project/lethe/internal/fault"
 )
 
 // ErrLocked is returned by Open for an SQLite file that another server holds.
@@ -120,6 +122,7 @@ type Reader interface {
 
 // Row is the answer of QueryRow.
 type Row struct {
+	db  *DB
 	row *sql.Row
 	err error
 }
@@ -129,7 +132,7 @@ func (r *Row) Scan(dest ...any) error {
 	if r.err != nil {
 		return r.err
 	}
-	return r.row.Scan(dest...)
+	return r.db.down(r.row.Scan(dest...))
 }
 
 type conn interface {
@@ -144,7 +147,8 @@ func query(ctx context.Context, c conn, db *DB, s Statement, args []any) (*sql.R
 		return nil, err
 	}
 	db.statements.Add(1)
-	return c.QueryContext(ctx, text, args...)
+	rows, err := c.QueryContext(ctx, text, args...)
+	return rows, db.down(err)
 }
 
 func queryRow(ctx context.Context, c conn, db *DB, s Statement, args []any) *Row {
@@ -153,7 +157,18 @@ func queryRow(ctx context.Context, c conn, db *DB, s Statement, args []any) *Row
 		return &Row{err: err}
 	}
 	db.statements.Add(1)
-	return &Row{row: c.QueryRowContext(ctx, text, args...)}
+	return &Row{db: db, row: c.QueryRowContext(ctx, text, args...)}
+}
+
+// down makes a broken connection fault.Busy and leaves other errors alone.
+func (db *DB) down(err error) error {
+	if err == nil || db.dialect.Classify(err) != ClassConn {
+		return err
+	}
+	return &fault.Error{
+		Op: "sqldb", Kind: fault.Busy, Code: "DatabaseUnavailable",
+		Message: "the database can not be reached, nothing was changed", RetryAfter: time.Second, Err: err,
+	}
 }
 
 // brokenConn reports whether err is the end of a connection rather than an answer.

@@ -140,10 +140,7 @@ func (db *DB) Tx(ctx context.Context, fn func(tx *Tx) error, opts ...Option) err
 func (db *DB) classified(err error, class Class) error {
 	switch class {
 	case ClassConn:
-		return &fault.Error{
-			Op: "sqldb.Tx", Kind: fault.Busy, Code: "DatabaseUnavailable",
-			Message: "the database can not be reached, nothing was changed", RetryAfter: time.Second, Err: err,
-		}
+		return db.down(err)
 	case ClassFull:
 		return &fault.Error{Op: "sqldb.Tx", Kind: fault.Full, Code: "DatabaseFull", Message: "the database has no room left", Err: err}
 	case ClassOther, ClassUnique, ClassRetry, ClassLockWait, ClassReference:

@@ -1,0 +1,122 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/lethe-project/lethe/internal/blob"
+)
+
+// PruneDirs removes the directories of the keys and those above them, deepest first,
+// as long as they are empty, up to and including top. An empty top stands for the root,
+// which itself stays. A directory that holds nothing but temporary files of dead
+// writers counts as empty. What is not empty is no error.
+func (b *Bucket) PruneDirs(ctx context.Context, keys []blob.Key, top blob.Key) error {
+	limit := path.Clean("/" + string(top))[1:]
+	inside := func(dir string) bool {
+		return dir != "." && dir != "/" && (limit == "" || dir == limit || strings.HasPrefix(dir, limit+"/"))
+	}
+	todo := make(map[string]struct{})
+	for _, key := range keys {
+		name, ok := clean(key)
+		if !ok {
+			continue
+		}
+		for dir := path.Dir(name); inside(dir); dir = path.Dir(dir) {
+			if _, known := todo[dir]; known {
+				break
+			}
+			todo[dir] = struct{}{}
+		}
+	}
+	dirs := make([]string, 0, len(todo))
+	for dir := range todo {
+		dirs = append(dirs, dir)
+	}
+	// A child is longer than its parent.
+	slices.SortFunc(dirs, func(a, b string) int { return len(b) - len(a) })
+	var errs []error
+	for _, dir := range dirs {
+		if ctx.Err() != nil {
+			return errors.Join(append(errs, context.Cause(ctx))...)
+		}
+		b.crc.forget(dir)
+		if err := b.removeEmpty(dir); err != nil {
+			errs = append(errs, b.wrap("prune", blob.Key(dir), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeEmpty removes dir if it is an empty directory.
+func (b *Bucket) removeEmpty(dir string) error {
+	parent, err := b.root.Open(path.Dir(dir))
+	if err != nil {
+		return settledPrune(err)
+	}
+	defer parent.Close() //nolint:errcheck // only read
+	err = rmdir(parent, path.Base(dir))
+	if isNotEmpty(err) && b.removeLeftovers(dir) {
+		err = rmdir(parent, path.Base(dir))
+	}
+	return settledPrune(err)
+}
+
+// settledPrune drops the errors that say: gone already, in use, or no directory.
+func settledPrune(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || isNotEmpty(err) || errors.Is(err, syscall.ENOTDIR) {
+		return nil
+	}
+	return err
+}
+
+func isNotEmpty(err error) bool {
+	return errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST)
+}
+
+// removeLeftovers removes the temporary files of dead writers from a directory that
+// holds nothing else, and reports whether it is worth trying to remove it again.
+func (b *Bucket) removeLeftovers(dir string) bool {
+	d, err := b.root.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer d.Close() //nolint:errcheck // only read
+	names, err := d.Readdirnames(listChunk)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, tempPrefix) {
+			return false
+		}
+	}
+	for _, name := range names {
+		if err := b.removeLeftover(d, path.Join(dir, name)); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// removeLeftover removes one temporary file unless its writer lives, which holds the
+// lock on it.
+func (b *Bucket) removeLeftover(d *os.File, name string) error {
+	f, err := b.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	if err := tryLock(f); err != nil {
+		return fmt.Errorf("temporary file in use: %w", err)
+	}
+	return unlink(d, path.Base(name))
+}

@@ -1,0 +1,130 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lethe-project/lethe/internal/fault"
+	"github.com/lethe-project/lethe/internal/job"
+	"github.com/lethe-project/lethe/internal/purge"
+	"github.com/lethe-project/lethe/internal/sqldb"
+)
+
+// DropOptions of DropTable.
+type DropOptions struct {
+	Purge bool
+	Async bool // for events only: waiting is the edge's business
+}
+
+// DropTable removes a table's entry and, with purge, hands its files to a durable job,
+// in one transaction. It reads no file: missing or corrupt metadata never blocks a drop.
+// Without purge the files stay and the job is 0.
+func (c *Catalog) DropTable(ctx context.Context, call Call, id Identifier, opts DropOptions) (job.ID, error) {
+	const op = "catalog.DropTable"
+	if err := id.check(op); err != nil {
+		return 0, err
+	}
+	w := call.Warehouse.ID
+	var dropped entry
+	var made job.ID
+	confirm := sqldb.Confirm(func(ctx context.Context, tx *sqldb.Tx) (bool, error) {
+		var now entry
+		err := tx.QueryRow(ctx, lockEntryByID, dropped.id).Scan(now.fields()...)
+		if err == nil {
+			return false, nil // still there
+		}
+		if !gone(err) {
+			return false, err
+		}
+		if !opts.Purge {
+			return true, nil
+		}
+		found, ok, err := c.jobs.FindByRequest(ctx, tx, call.RequestID)
+		made = found
+		return ok, err
+	})
+	c.step("drop.begin")
+	err := c.db.Tx(ctx, func(tx *sqldb.Tx) error {
+		made = 0
+		e, err := findEntry(ctx, tx, lockEntry, op, w, id)
+		if err != nil {
+			return err
+		}
+		dropped = *e
+		if opts.Purge {
+			if err := c.refuseShared(ctx, tx, op, call, id, e); err != nil {
+				return err
+			}
+		}
+		if n, err := tx.Exec(ctx, deleteEntry, e.id); err != nil || n != 1 {
+			return errors.Join(err, wantOne(n))
+		}
+		if !opts.Purge {
+			_, err := tx.Exec(ctx, freeLocations, ownerEntry, e.id)
+			return err
+		}
+		made, err = c.handOver(ctx, tx, call, id, e)
+		return err
+	}, confirm)
+	if err != nil {
+		return 0, err
+	}
+	c.step("drop.committed")
+	if c.events.TableDropped != nil {
+		ev := Dropped{Call: call, Identifier: id, PurgeRequested: opts.Purge, Async: opts.Async}
+		if made != 0 {
+			ev.Job = c.jobs.Name(made)
+		}
+		c.events.TableDropped(ev)
+	}
+	return made, nil
+}
+
+// handOver inserts the purge job of a dropped entry and gives it the entry's locations.
+func (c *Catalog) handOver(ctx context.Context, tx *sqldb.Tx, call Call, id Identifier, e *entry) (job.ID, error) {
+	mine := owner{ownerEntry, e.id}
+	owned, err := ownLocations(ctx, tx, mine)
+	if err != nil {
+		return 0, err
+	}
+	locations := make([]string, len(owned))
+	for i, l := range owned {
+		locations[i] = string(l)
+	}
+	w := call.Warehouse
+	made, err := c.jobs.Insert(ctx, tx, purge.Request{
+		Tenant: w.TenantName, WarehouseID: int64(w.ID), Warehouse: w.Name, Namespace: id.Namespace.key(), Name: id.Name,
+		Type: purge.Table, UUID: e.uuid, UUIDKey: e.key, TableLocation: e.location, Locations: locations,
+		MetadataLocation: e.metadataLocation, MetadataHash: e.metadataHash, RequestID: call.RequestID, Principal: call.Principal,
+	})
+	if err != nil {
+		return 0, err
+	}
+	_, err = tx.Exec(ctx, moveLocations, ownerJob, int64(made), mine.kind, mine.id)
+	return made, err
+}
+
+// refuseShared refuses a purge that would destroy another live table.
+func (c *Catalog) refuseShared(ctx context.Context, tx *sqldb.Tx, op string, call Call, id Identifier, e *entry) error {
+	w := call.Warehouse.ID
+	if err := lockKey(ctx, tx, w, e.key); err != nil {
+		return err
+	}
+	live, err := findTwins(ctx, tx, w, e.key, e.metadataHash, e.id)
+	if err != nil || len(live) == 0 {
+		return err
+	}
+	twin, err := entryName(ctx, tx, live[0].id)
+	if err != nil {
+		return err
+	}
+	return fault.New(op, fault.Conflict, CodeShared,
+		"Table %s shares its metadata with %s, a purge would destroy both: drop one of them without purge, or unregister it", id, twin)
+}
+
+func wantOne(n int64) error {
+	if n == 1 {
+		return nil
+	}
+	return errors.New("catalog: the row changed under its lock")
+}

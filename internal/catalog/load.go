@@ -1,0 +1,72 @@
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/lethe-project/lethe/internal/catalog/metadata"
+	"github.com/lethe-project/lethe/internal/fault"
+	"github.com/lethe-project/lethe/internal/tenant"
+)
+
+// Loaded is a table as it stands.
+type Loaded struct {
+	Table            *metadata.Table
+	MetadataLocation string // empty for a staged create
+}
+
+// LoadTable reads the pointer and the metadata it names.
+func (c *Catalog) LoadTable(ctx context.Context, call Call, id Identifier) (*Loaded, error) {
+	const op = "catalog.LoadTable"
+	_, loaded, err := c.load(ctx, op, call.Warehouse, id)
+	return loaded, err
+}
+
+func (c *Catalog) load(ctx context.Context, op string, w *tenant.Warehouse, id Identifier) (*entry, *Loaded, error) {
+	if err := id.check(op); err != nil {
+		return nil, nil, err
+	}
+	// A file may go between the pointer's read and its own (a commit that removes old
+	// metadata): the pointer is read again as long as it moved.
+	for last := ""; ; {
+		e, err := findEntry(ctx, c.db, selectEntry, op, w.ID, id)
+		if err != nil {
+			return nil, nil, err
+		}
+		t, err := c.metadataOf(ctx, op, w, e)
+		if fault.Is(err, CodeMissingMetadata) && e.metadataLocation != last {
+			last = e.metadataLocation
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		return e, &Loaded{Table: t, MetadataLocation: e.metadataLocation}, nil
+	}
+}
+
+func (c *Catalog) metadataOf(ctx context.Context, op string, w *tenant.Warehouse, e *entry) (*metadata.Table, error) {
+	k := cacheKey{e.key, e.metadataLocation}
+	if t := c.cache.get(k); t != nil {
+		return t, nil
+	}
+	t, err := c.readMetadata(ctx, op, w, e.metadataLocation)
+	if err != nil {
+		return nil, err
+	}
+	c.cache.put(k, t)
+	return t, nil
+}
+
+// TableExists returns NoSuchTable for a table that is not there.
+func (c *Catalog) TableExists(ctx context.Context, call Call, id Identifier) error {
+	const op = "catalog.TableExists"
+	if err := id.check(op); err != nil {
+		return err
+	}
+	_, err := findEntry(ctx, c.db, selectEntry, op, call.Warehouse.ID, id)
+	return err
+}
+
+func gone(err error) bool { return errors.Is(err, sql.ErrNoRows) }

@@ -1,0 +1,175 @@
+package metadata
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/apache/iceberg-go/table"
+	"github.com/google/uuid"
+)
+
+// defaultFormatVersion is that of a table created by a commit that names none.
+const defaultFormatVersion = 2
+
+// Commit is a decoded commit of one table: requirements and updates. It is immutable;
+// Check and Apply may be repeated on newer metadata.
+type Commit struct {
+	requirements    table.Requirements
+	updates         []update
+	actions         []string
+	assertsCreate   bool
+	changesLocation bool
+}
+
+// Result is what a commit makes of a table.
+type Result struct {
+	Table   *Table
+	Changed bool // false: nothing to write, Table is the base
+
+	// DroppedLogs are metadata files that fell off the metadata log, to be deleted
+	// after the commit. Empty unless write.metadata.delete-after-commit.enabled.
+	DroppedLogs []string
+}
+
+// DecodeCommit reads requirements and updates of a commit; an identifier beside them is
+// the caller's business.
+func DecodeCommit(body []byte, limits Limits) (c *Commit, err error) {
+	const op, what = "metadata.DecodeCommit", "commit request"
+	defer guard(op, what, &err)
+	if err := limits.check(body); err != nil {
+		return nil, invalid(op, what, err)
+	}
+	var wire struct {
+		Requirements table.Requirements `json:"requirements"`
+		Updates      []json.RawMessage  `json:"updates"`
+	}
+	if err := json.Unmarshal(body, &wire); err != nil {
+		return nil, invalid(op, what, err)
+	}
+	c = &Commit{requirements: wire.Requirements}
+	for _, r := range wire.Requirements {
+		c.assertsCreate = c.assertsCreate || isAssertCreate(r)
+	}
+	for i, raw := range wire.Updates {
+		action, u, err := decodeUpdate(raw)
+		if err != nil {
+			return nil, invalid(op, fmt.Sprintf("%s: update %d", what, i), err)
+		}
+		c.updates = append(c.updates, u)
+		c.actions = append(c.actions, action)
+		if m, ok := u.(mover); ok && m.moves() {
+			c.changesLocation = true
+		}
+	}
+	return c, nil
+}
+
+// AssertsCreate reports whether the commit creates its table.
+func (c *Commit) AssertsCreate() bool { return c.assertsCreate }
+
+// ChangesLocation reports whether the commit names one of the places that
+// Table.Locations returns; it may still name the one that the table has.
+func (c *Commit) ChangesLocation() bool { return c.changesLocation }
+
+// Check tests the requirements against a table, or against none when t is nil. One that
+// does not hold is a Conflict.
+func (c *Commit) Check(t *Table) (err error) {
+	const op = "metadata.Commit.Check"
+	defer guard(op, "commit requirement", &err)
+	var meta table.Metadata // stays a nil interface: assert-create tests for that
+	if t != nil {
+		meta = t.meta
+	}
+	for _, r := range c.requirements {
+		if err := r.Validate(meta); err != nil {
+			return conflictf(op, "%s", sentence(err))
+		}
+	}
+	return nil
+}
+
+// Apply makes the next version of base, whose file lies at baseLocation and joins the
+// metadata log. It does not test the requirements.
+func (c *Commit) Apply(base *Table, baseLocation string) (res *Result, err error) {
+	const op, what = "metadata.Commit.Apply", "commit"
+	defer guard(op, what, &err)
+	b, err := table.MetadataBuilderFromBase(base.meta, baseLocation)
+	if err != nil {
+		return nil, invalid(op, what, err)
+	}
+	if err := c.replay(op, editTable(b, base.meta)); err != nil {
+		return nil, err
+	}
+	if !b.HasChanges() {
+		return &Result{Table: base}, nil
+	}
+	next, err := finish(op, what, b)
+	if err != nil {
+		return nil, err
+	}
+	res = &Result{Table: next, Changed: true}
+	if strings.EqualFold(next.Property(deleteAfterCommit, ""), "true") {
+		kept := next.PreviousFiles()
+		for _, file := range base.PreviousFiles() {
+			if !slices.Contains(kept, file) && file != baseLocation {
+				res.DroppedLogs = append(res.DroppedLogs, file)
+			}
+		}
+	}
+	return res, nil
+}
+
+// Build makes the first version of a table that the commit creates.
+func (c *Commit) Build() (t *Table, err error) {
+	const op, what = "metadata.Commit.Build", "create by commit"
+	defer guard(op, what, &err)
+	for _, r := range c.requirements {
+		if !isAssertCreate(r) {
+			return nil, invalidf(op, "%s: requirement %s cannot hold for a new table", what, r.GetType())
+		}
+	}
+	version := defaultFormatVersion
+	for _, u := range c.updates {
+		if up, ok := u.(*upgradeFormat); ok {
+			version = up.Version
+			break
+		}
+	}
+	b, err := table.NewMetadataBuilder(version)
+	if err != nil {
+		return nil, invalid(op, what, err)
+	}
+	if err := b.SetUUID(uuid.New()); err != nil {
+		return nil, invalid(op, what, err)
+	}
+	ed := newTable(b, version)
+	if err := c.replay(op, ed); err != nil {
+		return nil, err
+	}
+	if err := ed.addDefaults(); err != nil {
+		return nil, invalid(op, what, err)
+	}
+	return finish(op, what, b)
+}
+
+func (c *Commit) replay(op string, ed *editor) error {
+	for i, u := range c.updates {
+		if err := u.apply(ed); err != nil {
+			return invalid(op, fmt.Sprintf("update %d (%s)", i, c.actions[i]), err)
+		}
+	}
+	return nil
+}
+
+func isAssertCreate(r table.Requirement) bool { return r.GetType() == "assert-create" }
+
+// sentence gives the library's requirement errors one spelling.
+func sentence(err error) string {
+	text := err.Error()
+	if rest, ok := strings.CutPrefix(text, "requirement failed"); ok {
+		return "Requirement failed" + rest
+	}
+	return text
+}

@@ -1,0 +1,54 @@
+package metadata
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/lethe-project/lethe/internal/fault"
+)
+
+// CommitFailed is the code of a commit that met another state than it was built on.
+// Surely nothing was applied; the client may rebuild it and try again.
+const CommitFailed fault.Code = "CommitFailed"
+
+// maxMessage bounds a message, because library errors quote hostile input.
+const maxMessage = 1000
+
+// guard turns a panic of the library into an Invalid error. It is deferred by every
+// exported function that reaches the library.
+func guard(op, what string, err *error) {
+	if r := recover(); r != nil {
+		*err = fault.Wrap(op, fault.Invalid, "", fmt.Errorf("panic: %s", clip(fmt.Sprint(r))),
+			"%s is malformed", what)
+	}
+}
+
+// invalid classifies an error about the named input. The text of the library speaks of
+// the input only and is shown. An error that is classified already stays as it is.
+func invalid(op, what string, err error) error {
+	var known *fault.Error
+	if errors.As(err, &known) {
+		return err
+	}
+	return invalidf(op, "%s: %v", what, err)
+}
+
+func invalidf(op, format string, args ...any) error {
+	e := fault.New(op, fault.Invalid, "", format, args...)
+	e.Message = clip(e.Message)
+	return e
+}
+
+func conflictf(op, format string, args ...any) error {
+	e := fault.New(op, fault.Conflict, CommitFailed, format, args...)
+	e.Message = clip(e.Message)
+	return e
+}
+
+func clip(text string) string {
+	if len(text) > maxMessage {
+		text = strings.ToValidUTF8(text[:maxMessage], "") + "…"
+	}
+	return text
+}

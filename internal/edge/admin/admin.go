@@ -1,0 +1,133 @@
+// Package admin is the HTTP face for operators: jobs are listed, watched and controlled
+// here. It holds no rule of the business; those are behind the interfaces of Kind.
+//
+// Every answer is JSON, errors are {"error":{"code","message","requestId"}} by the one
+// table in error.go. Who controls a job is an audit line in the log. A request sees only
+// what its Reader shows it: each control first reads the job under the caller's context,
+// so that a job of another tenant is 404 and never touched.
+package admin
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+
+	"github.com/lethe-project/lethe/internal/fault"
+	"github.com/lethe-project/lethe/internal/job"
+)
+
+// Object is what a job deletes.
+type Object struct {
+	Warehouse string
+	Namespace []string
+	Name      string
+	Type      string // TABLE or VIEW
+	Location  string
+}
+
+// Job is a job with what it is about.
+type Job struct {
+	Row    job.Row
+	Object Object
+}
+
+// Filter chooses jobs; zero values choose all.
+type Filter struct {
+	State     job.State
+	Warehouse string
+	Namespace []string
+	Table     string
+}
+
+// Reader reads the jobs of one kind that the caller, who is in the context, may see.
+type Reader interface {
+	// Job returns one job, or a fault of kind NotFound.
+	Job(ctx context.Context, id job.ID) (Job, error)
+	// Jobs returns a page, newest first, and the page after it, whose Before is 0 at the end.
+	Jobs(ctx context.Context, filter Filter, page job.Page) ([]Job, job.Page, error)
+}
+
+// Control changes jobs; *job.Store does it. Each method returns the row after it.
+type Control interface {
+	Cancel(ctx context.Context, id job.ID) (job.Row, error)
+	Retry(ctx context.Context, id job.ID, opts job.RetryOptions) (job.Row, error)
+	Ack(ctx context.Context, id job.ID) (job.Row, error)
+	Pause(ctx context.Context, id job.ID) (job.Row, error)
+	Resume(ctx context.Context, id job.ID) (job.Row, error)
+}
+
+// Kind is one sort of job.
+type Kind struct {
+	Name    string // purge; its jobs are called purge-42
+	Reader  Reader
+	Control Control
+}
+
+// Config of the face. Kinds is required.
+type Config struct {
+	Kinds []Kind
+	// Authenticate wraps the handler and puts the caller into the context, or answers
+	// itself. Nil lets everybody in.
+	Authenticate func(http.Handler) http.Handler
+	Principal    func(context.Context) string // who the caller is, for the audit lines; may be nil
+	RequestID    func(context.Context) string // may be nil
+	Stopping     <-chan struct{}              // closed when the server stops: waits are answered at once; may be nil
+	Logger       *slog.Logger                 // nil discards
+}
+
+func (c Config) withDefaults() Config {
+	nobody := func(context.Context) string { return "" }
+	if c.Authenticate == nil {
+		c.Authenticate = func(h http.Handler) http.Handler { return h }
+	}
+	if c.Principal == nil {
+		c.Principal = nobody
+	}
+	if c.RequestID == nil {
+		c.RequestID = nobody
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+type handler struct{ Config }
+
+// New returns the handler of /v1/jobs and everything below it.
+func New(cfg Config) http.Handler {
+	h := handler{cfg.withDefaults()}
+	mux := http.NewServeMux()
+	route := func(method, path string, serve func(http.ResponseWriter, *http.Request) error) {
+		mux.HandleFunc(method+" "+path, h.answer(serve))
+		mux.HandleFunc(path, h.wrongMethod(method)) // the mux's own answer would not be JSON
+	}
+	route(http.MethodGet, "/v1/jobs", h.list)
+	route(http.MethodGet, "/v1/jobs/{name}", h.show)
+	for _, action := range actions {
+		route(http.MethodPost, "/v1/jobs/{name}/"+action.name, h.control(action))
+	}
+	mux.HandleFunc("/", h.answer(func(http.ResponseWriter, *http.Request) error {
+		return fault.New("admin", fault.NotFound, "NoSuchRoute", "there is nothing at this path")
+	}))
+	return h.Authenticate(mux)
+}
+
+// answer turns the error of a handler, which has written nothing then, into its body.
+func (h *handler) answer(serve func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := serve(w, r); err != nil {
+			h.fail(w, r, err)
+		}
+	}
+}
+
+func (h *handler) wrongMethod(allowed string) http.HandlerFunc {
+	if allowed == http.MethodGet {
+		allowed = "GET, HEAD"
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Allow", allowed)
+		h.write(w, r, http.StatusMethodNotAllowed, h.body(r, "MethodNotAllowed", "this path answers "+allowed))
+	}
+}

@@ -1,0 +1,72 @@
+package iceberg
+
+import (
+	"strings"
+
+	"github.com/lethe-project/lethe/internal/catalog"
+	"github.com/lethe-project/lethe/internal/fault"
+	"github.com/lethe-project/lethe/internal/job"
+)
+
+// Headers of a drop with purge.
+const (
+	headerAsync    = "X-Gravitino-Async-Purge"
+	headerJob      = "X-Lethe-Job"
+	headerJobState = "X-Lethe-Job-State"
+)
+
+// dropTable removes a table. With purgeRequested=true its files go by a job that this
+// request waits for, unless it asked for an asynchronous purge. Once the drop is
+// committed the answer is always 204: the entry cannot come back, and the job goes on.
+func (e *edge) dropTable(c *call) error {
+	const op = "iceberg.drop"
+	id, err := c.table()
+	if err != nil {
+		return err
+	}
+	purge, err := flag(op, "purgeRequested", c.r.URL.Query().Get("purgeRequested"))
+	if err != nil {
+		return err
+	}
+	async := false
+	if purge {
+		// A typo must not change what a delete does, so anything else is an error.
+		if async, err = flag(op, headerAsync, c.r.Header.Get(headerAsync)); err != nil {
+			return err
+		}
+	}
+	j, err := e.Catalog.DropTable(c.r.Context(), c.on(), id, catalog.DropOptions{Purge: purge, Async: async})
+	if err != nil {
+		return err
+	}
+	if !purge {
+		e.audit(c, "table dropped", "table", id.String(), "purgeRequested", false)
+		return e.none(c)
+	}
+	e.audit(c, "table dropped", "table", id.String(), "purgeRequested", true, "async", async, "job", e.Jobs.Name(j))
+	c.w.Header().Set(headerJob, e.Jobs.Name(j))
+	state := job.Pending
+	if async {
+		e.Jobs.Wake()
+	} else {
+		row, err := e.Jobs.Wait(c.r.Context(), j, e.PurgeWait)
+		if err != nil {
+			e.Logger.WarnContext(c.r.Context(), "purge goes on unobserved", "job", e.Jobs.Name(j), "error", err)
+		} else {
+			state = row.State
+		}
+	}
+	c.w.Header().Set(headerJobState, string(state))
+	return e.none(c)
+}
+
+func flag(op, name, value string) (bool, error) {
+	switch strings.ToLower(value) {
+	case "", "false":
+		return false, nil
+	case "true":
+		return true, nil
+	default:
+		return false, fault.New(op, fault.Invalid, "", "%s must be true or false, not %q", name, value)
+	}
+}

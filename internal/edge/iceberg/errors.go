@@ -1,0 +1,125 @@
+package iceberg
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/lethe-project/lethe/internal/catalog"
+	"github.com/lethe-project/lethe/internal/fault"
+	"github.com/lethe-project/lethe/internal/tenant"
+)
+
+// answer is a status and an exception name of the spec.
+type answer struct {
+	status int
+	name   string
+}
+
+// kinds is the one table of statuses (spec: the responses of each operation).
+var kinds = map[fault.Kind]answer{
+	fault.Internal:        {http.StatusInternalServerError, "InternalServerError"},
+	fault.Invalid:         {http.StatusBadRequest, "BadRequestException"},
+	fault.Unauthenticated: {http.StatusUnauthorized, "NotAuthorizedException"},
+	fault.Denied:          {http.StatusForbidden, "NotAuthorizedException"}, // sic, the spec's example
+	fault.NotFound:        {http.StatusNotFound, "NotFoundException"},
+	fault.Unsupported:     {http.StatusNotAcceptable, "UnsupportedOperationException"},
+	fault.Conflict:        {http.StatusConflict, "AlreadyExistsException"},
+	fault.Precondition:    {http.StatusPreconditionFailed, "PreconditionFailedException"},
+	fault.Unprocessable:   {http.StatusUnprocessableEntity, "UnprocessableEntityException"},
+	fault.Busy:            {http.StatusServiceUnavailable, "SlowDownException"},
+	fault.Unknown:         {http.StatusInternalServerError, "CommitStateUnknownException"},
+	fault.Full:            {http.StatusInsufficientStorage, "InsufficientStorageException"},
+}
+
+// names refine the exception's name where the code says more than the kind.
+var names = map[fault.Code]string{
+	catalog.CodeNoSuchNamespace:   "NoSuchNamespaceException",
+	catalog.CodeNoSuchTable:       "NoSuchTableException",
+	catalog.CodeNamespaceNotEmpty: "NamespaceNotEmptyException",
+	catalog.CodeCommitFailed:      "CommitFailedException",
+	catalog.CodeShared:            "ConflictException",
+	tenant.CodeNoSuchWarehouse:    "NoSuchWarehouseException",
+}
+
+// translate picks the answer. On a commit route 5xx means "unknown" to clients, so
+// trouble before COMMIT, classified or not, is 429 there, and every conflict is a
+// CommitFailedException.
+func translate(err error, commits bool) answer {
+	kind := fault.KindOf(err)
+	a := kinds[kind]
+	if name, ok := names[fault.CodeOf(err)]; ok {
+		a.name = name
+	}
+	if !commits {
+		return a
+	}
+	switch kind {
+	case fault.Busy, fault.Internal, fault.Full:
+		return answer{http.StatusTooManyRequests, "SlowDownException"}
+	case fault.Conflict:
+		return answer{http.StatusConflict, "CommitFailedException"}
+	case fault.Invalid, fault.Unauthenticated, fault.Denied, fault.NotFound, fault.Unsupported,
+		fault.Precondition, fault.Unprocessable, fault.Unknown:
+	}
+	return a
+}
+
+// fail writes the error model (spec: IcebergErrorResponse), with the request id.
+func (e *edge) fail(c *call, err error, commits bool) {
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		err = fault.New("iceberg.body", fault.Invalid, "", "the body is larger than %d bytes", tooLarge.Limit)
+	}
+	a := translate(err, commits)
+	ctx := c.r.Context()
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		e.Logger.InfoContext(ctx, "client went away", "request", c.id, "path", c.r.URL.Path, "error", err)
+	case a.status >= http.StatusInternalServerError || fault.KindOf(err) == fault.Internal:
+		e.Logger.ErrorContext(ctx, "request failed", "request", c.id, "method", c.r.Method, "path", c.r.URL.Path, "status", a.status, "error", err)
+	}
+	if a.status == http.StatusServiceUnavailable || a.status == http.StatusTooManyRequests {
+		after := max(fault.RetryAfter(err), time.Second)
+		c.w.Header().Set("Retry-After", strconv.Itoa(int(after.Round(time.Second).Seconds())))
+	}
+	if a.status == http.StatusUnauthorized {
+		c.w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	body := map[string]any{"error": map[string]any{
+		"message": fault.Public(err), "type": a.name, "code": a.status, "request-id": c.id,
+	}}
+	if replyErr := e.reply(c, a.status, body); replyErr != nil {
+		e.Logger.InfoContext(ctx, "answer not sent", "request", c.id, "error", replyErr)
+	}
+}
+
+// reply writes JSON; HEAD and 204 have no body.
+func (e *edge) reply(c *call, status int, body any) error {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	return e.send(c, status, data)
+}
+
+func (e *edge) send(c *call, status int, data []byte) error {
+	c.w.Header().Set("Content-Type", "application/json")
+	c.w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+	c.w.WriteHeader(status)
+	if c.r.Method == http.MethodHead {
+		return nil
+	}
+	if _, err := c.w.Write(data); err != nil {
+		e.Logger.InfoContext(c.r.Context(), "client went away", "request", c.id, "error", err)
+	}
+	return nil
+}
+
+func (e *edge) none(c *call) error {
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}

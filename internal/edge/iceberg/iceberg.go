@@ -1,0 +1,167 @@
+// Package iceberg is the HTTP face of the catalog: the Apache Iceberg REST protocol
+// under one base path, and the list of purge jobs in the manner of Gravitino.
+//
+// Paths are read from the request's raw bytes, segment by segment, and decoded once per
+// namespace level: a level may hold slashes, dots and spaces (spec: parameters
+// namespace and table). The package decides no rule of the business. Its one table of
+// statuses is in errors.go.
+package iceberg
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/lethe-project/lethe/internal/catalog"
+	"github.com/lethe-project/lethe/internal/catalog/metadata"
+	"github.com/lethe-project/lethe/internal/fault"
+	"github.com/lethe-project/lethe/internal/job"
+	"github.com/lethe-project/lethe/internal/tenant"
+)
+
+// Jobs is what the edge asks of the purge jobs.
+type Jobs interface {
+	// Name is the public name of a job.
+	Name(id job.ID) string
+	// Wake tells the workers that a job was inserted.
+	Wake()
+	// Wait lets the job run and returns its row when it has ended or the time is over.
+	Wait(ctx context.Context, id job.ID, limit time.Duration) (job.Row, error)
+}
+
+// Config of the edge.
+type Config struct {
+	Catalog      *catalog.Catalog
+	Tenants      *tenant.Directory
+	Authenticate func(token string) (*tenant.Principal, error)
+	Jobs         Jobs
+	Cleanups     Cleanups
+	PurgeWait    time.Duration // how long a synchronous purge is waited for, 45 s
+	MaxBody      int64         // bytes of a request's body, 64 MiB
+	Limits       metadata.Limits
+	Logger       *slog.Logger
+}
+
+type edge struct {
+	Config
+	endpoints []string
+}
+
+// call is one authenticated request.
+type call struct {
+	w         http.ResponseWriter
+	r         *http.Request
+	id        string // request id
+	principal *tenant.Principal
+	warehouse *tenant.Warehouse
+	vars      []string // the path's variable segments, still encoded
+}
+
+func (c *call) on() catalog.Call {
+	return catalog.Call{Warehouse: c.warehouse, Principal: c.principal.Name, RequestID: c.id}
+}
+
+// New returns the handler for everything below the base path, which is stripped before.
+func New(cfg Config) http.Handler {
+	if cfg.PurgeWait <= 0 {
+		cfg.PurgeWait = 45 * time.Second
+	}
+	if cfg.MaxBody <= 0 {
+		cfg.MaxBody = 64 << 20
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	e := &edge{Config: cfg}
+	for _, rt := range routes {
+		if rt.advertised {
+			e.endpoints = append(e.endpoints, rt.method+" /v1/{prefix}/"+rt.pattern)
+		}
+	}
+	return e
+}
+
+// ServeHTTP dispatches one request.
+func (e *edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := &call{w: w, r: r, id: uuid.NewString()}
+	w.Header().Set("X-Request-Id", c.id)
+	r.Body = http.MaxBytesReader(w, r.Body, e.MaxBody)
+	commits := false
+	defer func() {
+		if p := recover(); p != nil {
+			if p == http.ErrAbortHandler { //nolint:errorlint // the sentinel is compared by net/http the same way
+				panic(p)
+			}
+			// Nobody knows how far it came: that is what Unknown means on a commit.
+			e.Logger.ErrorContext(r.Context(), "panic in a handler", "request", c.id, "panic", p, "path", r.URL.Path)
+			e.fail(c, &fault.Error{Op: "iceberg", Kind: fault.Unknown, Message: "internal error"}, commits)
+		}
+	}()
+	path := strings.TrimPrefix(r.URL.EscapedPath(), "/")
+	switch {
+	case path == "v1/oauth/tokens" && r.Method == http.MethodPost:
+		e.token(c)
+		return
+	case path == "v1/config":
+		if err := e.authenticate(c); err != nil {
+			e.fail(c, err, false)
+			return
+		}
+		if err := e.config(c); err != nil {
+			e.fail(c, err, false)
+		}
+		return
+	}
+	rt, err := e.route(c, path)
+	if err == nil {
+		err = e.authenticate(c)
+	}
+	if err == nil {
+		commits = rt.commits
+		var prefix string
+		if prefix, err = decodeSegment(c.vars[0]); err == nil {
+			c.warehouse, err = e.Tenants.Warehouse(r.Context(), c.principal.Tenant, prefix)
+		}
+	}
+	if err == nil {
+		c.vars = c.vars[1:]
+		err = rt.handle(e, c)
+	}
+	if err != nil {
+		e.fail(c, err, commits)
+	}
+}
+
+func (e *edge) authenticate(c *call) error {
+	scheme, token, _ := strings.Cut(c.r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "bearer") {
+		token = ""
+	}
+	p, err := e.Authenticate(strings.TrimSpace(token))
+	c.principal = p
+	return err
+}
+
+// config answers GET /v1/config (spec: getConfig).
+func (e *edge) config(c *call) error {
+	if c.r.Method != http.MethodGet {
+		return fault.New("iceberg.config", fault.Unsupported, "", "%s is not offered here", c.r.Method)
+	}
+	name := c.r.URL.Query().Get("warehouse")
+	if name == "" {
+		name = tenant.Default
+	}
+	w, err := e.Tenants.Warehouse(c.r.Context(), c.principal.Tenant, name)
+	if err != nil {
+		return err
+	}
+	return e.reply(c, http.StatusOK, map[string]any{
+		"defaults":  map[string]string{},
+		"overrides": map[string]string{"prefix": w.Name},
+		"endpoints": e.endpoints,
+	})
+}

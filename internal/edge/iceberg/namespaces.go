@@ -1,0 +1,116 @@
+package iceberg
+
+import (
+	"net/http"
+
+	"github.com/lethe-project/lethe/internal/catalog"
+	"github.com/lethe-project/lethe/internal/fault"
+)
+
+func (e *edge) listNamespaces(c *call) error {
+	var parent catalog.Namespace
+	if raw := rawQuery(c.r, "parent"); raw != "" {
+		var err error
+		if parent, err = decodeNamespace(raw); err != nil {
+			return err
+		}
+	}
+	page, err := c.page("namespaces", parent)
+	if err != nil {
+		return err
+	}
+	list, next, err := e.Catalog.ListNamespaces(c.r.Context(), c.on(), parent, page)
+	if err != nil {
+		return err
+	}
+	if list == nil {
+		list = []catalog.Namespace{}
+	}
+	return e.reply(c, http.StatusOK, map[string]any{
+		"namespaces": list, "next-page-token": c.token("namespaces", parent, next),
+	})
+}
+
+func (e *edge) createNamespace(c *call) error {
+	var req struct {
+		Namespace  catalog.Namespace `json:"namespace"`
+		Properties map[string]string `json:"properties"`
+	}
+	if err := e.decode(c, &req); err != nil {
+		return err
+	}
+	if err := e.Catalog.CreateNamespace(c.r.Context(), c.on(), req.Namespace, req.Properties); err != nil {
+		return err
+	}
+	e.audit(c, "namespace created", "namespace", req.Namespace.String())
+	properties, err := e.Catalog.NamespaceProperties(c.r.Context(), c.on(), req.Namespace)
+	if fault.Is(err, catalog.CodeNoSuchNamespace) { // dropped again already: it was made all the same
+		properties, err = req.Properties, nil
+	}
+	if err != nil {
+		return err
+	}
+	return e.reply(c, http.StatusOK, map[string]any{"namespace": req.Namespace, "properties": properties})
+}
+
+func (e *edge) loadNamespace(c *call) error {
+	n, err := c.namespace()
+	if err != nil {
+		return err
+	}
+	properties, err := e.Catalog.NamespaceProperties(c.r.Context(), c.on(), n)
+	if err != nil {
+		return err
+	}
+	return e.reply(c, http.StatusOK, map[string]any{"namespace": n, "properties": properties})
+}
+
+func (e *edge) namespaceExists(c *call) error {
+	n, err := c.namespace()
+	if err != nil {
+		return err
+	}
+	if err := e.Catalog.NamespaceExists(c.r.Context(), c.on(), n); err != nil {
+		return err
+	}
+	return e.none(c)
+}
+
+func (e *edge) dropNamespace(c *call) error {
+	n, err := c.namespace()
+	if err != nil {
+		return err
+	}
+	if err := e.Catalog.DropNamespace(c.r.Context(), c.on(), n); err != nil {
+		return err
+	}
+	e.audit(c, "namespace dropped", "namespace", n.String())
+	return e.none(c)
+}
+
+func (e *edge) updateProperties(c *call) error {
+	n, err := c.namespace()
+	if err != nil {
+		return err
+	}
+	var req struct {
+		Removals []string          `json:"removals"`
+		Updates  map[string]string `json:"updates"`
+	}
+	if err := e.decode(c, &req); err != nil {
+		return err
+	}
+	changes, err := e.Catalog.UpdateProperties(c.r.Context(), c.on(), n, req.Removals, req.Updates)
+	if err != nil {
+		return err
+	}
+	return e.reply(c, http.StatusOK, map[string]any{
+		"updated": changes.Updated, "removed": changes.Removed, "missing": changes.Missing,
+	})
+}
+
+// audit logs who did what.
+func (e *edge) audit(c *call, what string, args ...any) {
+	args = append(args, "principal", c.principal.Name, "warehouse", c.warehouse.Name, "request", c.id)
+	e.Logger.InfoContext(c.r.Context(), "audit: "+what, args...)
+}

@@ -1,0 +1,115 @@
+package iceberg
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/lethe-project/lethe/internal/catalog"
+	"github.com/lethe-project/lethe/internal/fault"
+)
+
+// route is one operation below /v1/{prefix}/.
+type route struct {
+	method     string
+	pattern    string // as the spec writes it
+	handle     func(*edge, *call) error
+	advertised bool // named by config; what is not named is not promised
+	commits    bool // passing trouble is 429, 5xx means unknown
+}
+
+var routes = []route{
+	{http.MethodGet, "namespaces", (*edge).listNamespaces, true, false},
+	{http.MethodPost, "namespaces", (*edge).createNamespace, true, false},
+	{http.MethodGet, "namespaces/{namespace}", (*edge).loadNamespace, true, false},
+	{http.MethodHead, "namespaces/{namespace}", (*edge).namespaceExists, true, false},
+	{http.MethodDelete, "namespaces/{namespace}", (*edge).dropNamespace, true, false},
+	{http.MethodPost, "namespaces/{namespace}/properties", (*edge).updateProperties, true, false},
+	{http.MethodGet, "namespaces/{namespace}/tables", (*edge).listTables, true, false},
+	{http.MethodPost, "namespaces/{namespace}/tables", (*edge).createTable, true, false},
+	{http.MethodPost, "namespaces/{namespace}/register", (*edge).registerTable, true, false},
+	{http.MethodGet, "namespaces/{namespace}/tables/{table}", (*edge).loadTable, true, false},
+	{http.MethodHead, "namespaces/{namespace}/tables/{table}", (*edge).tableExists, true, false},
+	{http.MethodPost, "namespaces/{namespace}/tables/{table}", (*edge).commitTable, true, true},
+	{http.MethodDelete, "namespaces/{namespace}/tables/{table}", (*edge).dropTable, true, false},
+	{http.MethodPost, "namespaces/{namespace}/tables/{table}/metrics", (*edge).reportMetrics, true, false},
+	{http.MethodPost, "tables/rename", (*edge).renameTable, true, false},
+}
+
+// route finds the operation of a path and keeps its variable segments, the prefix first.
+func (e *edge) route(c *call, path string) (*route, error) {
+	const op = "iceberg.route"
+	segments := strings.Split(path, "/")
+	if len(segments) < 3 || segments[0] != "v1" {
+		return nil, fault.New(op, fault.NotFound, "NoSuchRoute", "no such path")
+	}
+	known := false
+	for i := range routes {
+		vars, ok := match(routes[i].pattern, segments[2:])
+		if !ok {
+			continue
+		}
+		known = true
+		if routes[i].method == c.r.Method {
+			c.vars = append([]string{segments[1]}, vars...)
+			return &routes[i], nil
+		}
+	}
+	if known {
+		return nil, fault.New(op, fault.Unsupported, "", "%s is not offered on this path", c.r.Method)
+	}
+	return nil, fault.New(op, fault.NotFound, "NoSuchRoute", "no such path")
+}
+
+func match(pattern string, segments []string) (vars []string, ok bool) {
+	for part := range strings.SplitSeq(pattern, "/") {
+		if len(segments) == 0 {
+			return nil, false
+		}
+		if strings.HasPrefix(part, "{") {
+			vars = append(vars, segments[0])
+		} else if part != segments[0] {
+			return nil, false
+		}
+		segments = segments[1:]
+	}
+	return vars, len(segments) == 0
+}
+
+// decodeSegment decodes one name of a path as Java's URLDecoder does: clients send a
+// space as '+' or as %20.
+func decodeSegment(raw string) (string, error) {
+	s, err := url.QueryUnescape(raw)
+	if err != nil {
+		return "", fault.Wrap("iceberg.decodeSegment", fault.Invalid, "", err, "the path has a bad percent-encoding")
+	}
+	return s, nil
+}
+
+// separator is the encoded unit separator between the levels of a namespace.
+const separator = "%1F"
+
+// decodeNamespace splits at the separator first and decodes each level after that.
+func decodeNamespace(raw string) (catalog.Namespace, error) {
+	raw = strings.ReplaceAll(raw, "%1f", separator)
+	var n catalog.Namespace
+	for level := range strings.SplitSeq(raw, separator) {
+		s, err := decodeSegment(level)
+		if err != nil {
+			return nil, err
+		}
+		n = append(n, s)
+	}
+	return n, nil
+}
+
+func (c *call) namespace() (catalog.Namespace, error) { return decodeNamespace(c.vars[0]) }
+
+func (c *call) table() (catalog.Identifier, error) {
+	n, err := decodeNamespace(c.vars[0])
+	if err != nil {
+		return catalog.Identifier{}, err
+	}
+	name, err := decodeSegment(c.vars[1])
+	return catalog.Identifier{Namespace: n, Name: name}, err
+}

@@ -1,0 +1,230 @@
+package iceberg
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/lethe-project/lethe/internal/catalog"
+	"github.com/lethe-project/lethe/internal/catalog/metadata"
+	"github.com/lethe-project/lethe/internal/fault"
+)
+
+// identifier is the JSON form of a table's name.
+type identifier struct {
+	Namespace catalog.Namespace `json:"namespace"`
+	Name      string            `json:"name"`
+}
+
+func (i identifier) parse() catalog.Identifier {
+	return catalog.Identifier{Namespace: i.Namespace, Name: i.Name}
+}
+
+func (e *edge) listTables(c *call) error {
+	n, err := c.namespace()
+	if err != nil {
+		return err
+	}
+	page, err := c.page("tables", n)
+	if err != nil {
+		return err
+	}
+	names, next, err := e.Catalog.ListTables(c.r.Context(), c.on(), n, page)
+	if err != nil {
+		return err
+	}
+	list := make([]identifier, len(names))
+	for i, name := range names {
+		list[i] = identifier{n, name}
+	}
+	return e.reply(c, http.StatusOK, map[string]any{"identifiers": list, "next-page-token": c.token("tables", n, next)})
+}
+
+func (e *edge) createTable(c *call) error {
+	n, err := c.namespace()
+	if err != nil {
+		return err
+	}
+	body, err := c.body()
+	if err != nil {
+		return err
+	}
+	req, err := metadata.DecodeCreate(body, e.Limits)
+	if err != nil {
+		return err
+	}
+	loaded, err := e.Catalog.CreateTable(c.r.Context(), c.on(), n, req)
+	if err != nil {
+		return err
+	}
+	if !req.Stage {
+		e.audit(c, "table created", "namespace", n.String(), "table", req.Name)
+	}
+	return e.loaded(c, loaded, false)
+}
+
+func (e *edge) registerTable(c *call) error {
+	n, err := c.namespace()
+	if err != nil {
+		return err
+	}
+	var req struct {
+		Name      string `json:"name"`
+		Location  string `json:"metadata-location"`
+		Overwrite bool   `json:"overwrite"`
+	}
+	if err := e.decode(c, &req); err != nil {
+		return err
+	}
+	if req.Location == "" {
+		return fault.New("iceberg.register", fault.Invalid, "", "metadata-location is required")
+	}
+	if req.Overwrite {
+		return fault.New("iceberg.register", fault.Unsupported, "", "register with overwrite is not offered yet")
+	}
+	id := catalog.Identifier{Namespace: n, Name: req.Name}
+	loaded, err := e.Catalog.RegisterTable(c.r.Context(), c.on(), id, req.Location)
+	if err != nil {
+		return err
+	}
+	e.audit(c, "table registered", "table", id.String())
+	return e.loaded(c, loaded, false)
+}
+
+func (e *edge) loadTable(c *call) error {
+	id, err := c.table()
+	if err != nil {
+		return err
+	}
+	refs := false
+	switch mode := c.r.URL.Query().Get("snapshots"); strings.ToLower(mode) {
+	case "", "all":
+	case "refs":
+		refs = true
+	default:
+		return fault.New("iceberg.load", fault.Invalid, "", "snapshots must be refs or all, not %q", mode)
+	}
+	loaded, err := e.Catalog.LoadTable(c.r.Context(), c.on(), id)
+	if err != nil {
+		return err
+	}
+	if match := c.r.Header.Get("If-None-Match"); match != "" && match == etag(loaded, refs) {
+		c.w.Header().Set("ETag", match)
+		c.w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	return e.loaded(c, loaded, refs)
+}
+
+func etag(l *catalog.Loaded, refs bool) string {
+	mode := "all"
+	if refs {
+		mode = "refs"
+	}
+	sum := sha256.Sum256([]byte(mode + "\n" + l.MetadataLocation))
+	return `"` + hex.EncodeToString(sum[:16]) + `"`
+}
+
+// loaded writes a LoadTableResult around the metadata's own bytes.
+func (e *edge) loaded(c *call, l *catalog.Loaded, refs bool) error {
+	doc := l.Table.JSON()
+	if refs {
+		doc = l.Table.RefsOnlyJSON()
+	}
+	var b bytes.Buffer
+	b.Grow(len(doc) + len(l.MetadataLocation) + 64)
+	b.WriteByte('{')
+	if l.MetadataLocation != "" {
+		if err := member(&b, "metadata-location", l.MetadataLocation); err != nil {
+			return err
+		}
+		b.WriteByte(',')
+		c.w.Header().Set("ETag", etag(l, refs))
+	}
+	b.WriteString(`"metadata":`)
+	b.Write(doc)
+	b.WriteString(`,"config":{}}`)
+	return e.send(c, http.StatusOK, b.Bytes())
+}
+
+func member(b *bytes.Buffer, name, value string) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	b.WriteString(`"` + name + `":`)
+	b.Write(text)
+	return nil
+}
+
+func (e *edge) tableExists(c *call) error {
+	id, err := c.table()
+	if err != nil {
+		return err
+	}
+	if err := e.Catalog.TableExists(c.r.Context(), c.on(), id); err != nil {
+		return err
+	}
+	return e.none(c)
+}
+
+func (e *edge) commitTable(c *call) error {
+	id, err := c.table()
+	if err != nil {
+		return err
+	}
+	body, err := c.body()
+	if err != nil {
+		return err
+	}
+	commit, err := metadata.DecodeCommit(body, e.Limits)
+	if err != nil {
+		return err
+	}
+	loaded, err := e.Catalog.CommitTable(c.r.Context(), c.on(), id, commit)
+	if err != nil {
+		return err
+	}
+	return e.loaded(c, loaded, false)
+}
+
+func (e *edge) renameTable(c *call) error {
+	var req struct {
+		Source      identifier `json:"source"`
+		Destination identifier `json:"destination"`
+	}
+	if err := e.decode(c, &req); err != nil {
+		return err
+	}
+	from, to := req.Source.parse(), req.Destination.parse()
+	if err := e.Catalog.RenameTable(c.r.Context(), c.on(), from, to); err != nil {
+		return err
+	}
+	e.audit(c, "table renamed", "table", from.String(), "to", to.String())
+	return e.none(c)
+}
+
+// reportMetrics takes a client's report and keeps nothing of it but that it came.
+func (e *edge) reportMetrics(c *call) error {
+	id, err := c.table()
+	if err != nil {
+		return err
+	}
+	var report struct {
+		Type string `json:"report-type"`
+	}
+	if err := e.decode(c, &report); err != nil {
+		return err
+	}
+	if report.Type == "" {
+		return fault.New("iceberg.metrics", fault.Invalid, "", "report-type is required")
+	}
+	if err := e.Catalog.TableExists(c.r.Context(), c.on(), id); err != nil {
+		return err
+	}
+	e.Logger.DebugContext(c.r.Context(), "client metrics", "table", id.String(), "type", report.Type)
+	return e.none(c)
+}

@@ -1,0 +1,485 @@
+package job_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lethe-project/lethe/internal/job"
+	"github.com/lethe-project/lethe/internal/job/jobtest"
+	"github.com/lethe-project/lethe/internal/sqldb"
+	"github.com/lethe-project/lethe/internal/sqldb/sqldbtest"
+)
+
+// slow is a config whose workers never poll by themselves.
+func slow() job.Config {
+	c := jobtest.Config()
+	c.PollInterval = time.Hour
+	return c
+}
+
+// receive waits for a signal of the code under test.
+func receive[T any](t *testing.T, what string, from <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-from:
+	case <-time.After(30 * time.Second):
+		t.Fatalf("never: %s", what)
+	}
+	return v
+}
+
+// Two servers share one table: every job runs, and no two runs of a job overlap.
+func TestRunnersShareTheWork(t *testing.T) {
+	t.Parallel()
+	each(t, jobtest.Config(), job.Hooks{}, func(t *testing.T, w *world) {
+		const jobs = 30
+		var mu sync.Mutex
+		inside, tries := map[job.ID]bool{}, map[job.ID]int{}
+		handler := jobtest.Handler(func(ctx context.Context, run *job.Run) error {
+			id := run.Row().ID
+			mu.Lock()
+			if inside[id] {
+				t.Errorf("job %d runs twice at once", id)
+			}
+			inside[id] = true
+			tries[id]++
+			n := tries[id]
+			mu.Unlock()
+			defer func() {
+				mu.Lock()
+				defer mu.Unlock()
+				inside[id] = false
+			}()
+			if err := run.Save(ctx, job.Point{Cursor: fmt.Sprint(n)}, map[string]int{"files": n}); err != nil {
+				return err
+			}
+			if n <= int(id)%3 {
+				return errors.New("not yet")
+			}
+			return nil
+		})
+		other := job.NewStore(w.db, jobtest.Table, jobtest.Config(), job.Hooks{}, job.Observer{})
+		jobtest.Start(t, w.store, handler, "a")
+		jobtest.Start(t, other, handler, "b")
+		var ids []job.ID
+		for range jobs {
+			ids = append(ids, w.insert(t))
+			w.store.Wake()
+		}
+		for _, id := range ids {
+			row := jobtest.AwaitState(t, w.store, id, job.Succeeded)
+			if want := int64(id)%3 + 1; row.LeaseEpoch != want || string(row.Progress) != fmt.Sprintf(`{"files":%d}`, want) {
+				t.Errorf("job %d: %+v, want %d runs", id, row, want)
+			}
+		}
+	})
+}
+
+// An insert wakes a worker; nobody waits for the poll.
+func TestWake(t *testing.T) {
+	t.Parallel()
+	each(t, slow(), job.Hooks{}, func(t *testing.T, w *world) {
+		ran := make(chan job.ID)
+		r := jobtest.Start(t, w.store, jobtest.Handler(func(_ context.Context, run *job.Run) error {
+			ran <- run.Row().ID
+			return nil
+		}), "a")
+		for range 5 {
+			id := w.insert(t)
+			r.Wake()
+			if got := receive(t, "the job runs", ran); got != id {
+				t.Errorf("job %d ran, want %d", got, id)
+			}
+		}
+	})
+}
+
+// A batch that blocks for three times the timeout does not cost the lease: whoever
+// beats never deletes. Another server stands by to steal it.
+func TestBlockedBatchKeepsItsOwner(t *testing.T) {
+	t.Parallel()
+	cfg := jobtest.Config()
+	cfg.HeartbeatTimeout = 1500 * time.Millisecond
+	each(t, cfg, job.Hooks{}, func(t *testing.T, w *world) {
+		var runs atomic.Int32
+		handler := jobtest.Handler(func(ctx context.Context, run *job.Run) error {
+			runs.Add(1)
+			<-time.After(3 * cfg.HeartbeatTimeout) // the batch; it hears no context
+			if err := run.Admit(ctx); err != nil {
+				t.Errorf("the next batch: %v", err)
+			}
+			return nil
+		})
+		other := job.NewStore(w.db, jobtest.Table, cfg, job.Hooks{}, job.Observer{})
+		jobtest.Start(t, w.store, handler, "a")
+		jobtest.Start(t, other, handler, "b")
+		id := w.insert(t)
+		row := jobtest.AwaitState(t, w.store, id, job.Succeeded)
+		if row.LeaseEpoch != 1 || row.StaleReclaims != 0 || runs.Load() != 1 {
+			t.Errorf("%d runs, row %+v, want one owner", runs.Load(), row)
+		}
+	})
+}
+
+// A stolen lease ends the run with its name, and nothing it says counts any more.
+func TestLostLease(t *testing.T) {
+	t.Parallel()
+	for _, server := range sqldbtest.Servers(t) {
+		t.Run(string(server.Name), func(t *testing.T) {
+			t.Parallel()
+			db := server.Open(t, sqldb.Config{}, jobtest.Migrations)
+			cfg := slow()
+			cfg.HeartbeatTimeout = 900 * time.Millisecond
+			lost := make(chan job.Row, 1)
+			s := job.NewStore(db, jobtest.Table, cfg, job.Hooks{}, job.Observer{Events: job.Events{Lost: func(r job.Row) { lost <- r }}})
+			started, answers := make(chan struct{}), make(chan error, 2)
+			r := jobtest.Start(t, s, jobtest.Handler(func(ctx context.Context, run *job.Run) error {
+				close(started)
+				<-ctx.Done() // by the heartbeat
+				answers <- context.Cause(ctx)
+				answers <- run.Admit(ctx)
+				if err := run.Save(ctx, job.Point{Phase: "z"}, 1); !errors.Is(err, job.ErrLeaseLost) {
+					t.Errorf("save: %v", err)
+				}
+				return nil // a lie: all is settled
+			}), "a")
+			id := jobtest.Insert(t, db, s, job.New{})
+			r.Wake()
+			receive(t, "start", started)
+			jobtest.Set(t, db, jobtest.Table, id, "lease_epoch", 7) // the thief, whose runner is elsewhere
+			for range 2 {
+				if err := receive(t, "an answer", answers); !errors.Is(err, job.ErrLeaseLost) {
+					t.Errorf("stopped by %v, want the lost lease", err)
+				}
+			}
+			if row := receive(t, "event", lost); row.ID != id || row.LeaseEpoch != 1 {
+				t.Errorf("lost %+v", row)
+			}
+			if row := jobtest.Get(t, s, id); row.State != job.Running || row.Phase != "" || row.LeaseEpoch != 7 {
+				t.Errorf("row %+v", row)
+			}
+		})
+	}
+}
+
+// When no heartbeat gets through, batches stop long before the lease runs out.
+func TestAdmitNeedsAFreshLease(t *testing.T) {
+	t.Parallel()
+	cfg := slow()
+	cfg.HeartbeatTimeout = 2 * time.Second
+	db := sqldbtest.Servers(t)[0].Open(t, sqldb.Config{}, jobtest.Migrations)
+	s := job.NewStore(db, jobtest.Table, cfg, job.Hooks{}, job.Observer{})
+	held, release := make(chan time.Time), make(chan struct{})
+	refused := make(chan error, 1)
+	r := jobtest.Start(t, s, jobtest.Handler(func(ctx context.Context, run *job.Run) error {
+		if err := run.Admit(ctx); err != nil {
+			t.Errorf("the first batch: %v", err)
+		}
+		since := <-held
+		jobtest.Eventually(t, "no more batches", func() bool { return run.Admit(ctx) != nil })
+		if age := time.Since(since); age < cfg.HeartbeatTimeout/2-cfg.HeartbeatTimeout/3 || age >= cfg.HeartbeatTimeout {
+			t.Errorf("batches stopped %s after the database", age)
+		}
+		refused <- run.Admit(ctx)
+		close(release)
+		return run.Admit(ctx)
+	}), "a")
+	id := jobtest.Insert(t, db, s, job.New{})
+	r.Wake()
+	jobtest.AwaitState(t, s, id, job.Running)
+	// One long transaction keeps every other writer of SQLite waiting.
+	err := db.Tx(t.Context(), func(*sqldb.Tx) error {
+		held <- time.Now()
+		receive(t, "release", release)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := receive(t, "refusal", refused); !errors.Is(err, job.ErrLeaseLost) {
+		t.Errorf("refused with %v", err)
+	}
+	// It still held the lease, so that it could give the job back, uncounted.
+	if row := jobtest.AwaitState(t, s, id, job.Pending); row.Attempts != 0 || row.LastError != "" {
+		t.Errorf("row %+v", row)
+	}
+}
+
+// A failed attempt is one error line and one event, a panic too.
+func TestFailedAttemptsAreTold(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		run   func(ctx context.Context, run *job.Run) error
+		state job.State
+		err   string
+	}{
+		"error":    {func(context.Context, *job.Run) error { return fmt.Errorf("level DATA: %w", errors.New("denied")) }, job.Failed, "level DATA: denied"},
+		"terminal": {func(context.Context, *job.Run) error { return job.Terminal(errors.New("damaged")) }, job.Failed, "damaged"},
+		"panic":    {func(context.Context, *job.Run) error { panic("nil map") }, job.Failed, "panic: nil map"},
+		"long": {func(context.Context, *job.Run) error { return errors.New(strings.Repeat("ä", 5000)) }, job.Failed, strings.Repeat("ä", 1024)},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := sqldbtest.Servers(t)[0].Open(t, sqldb.Config{}, jobtest.Migrations)
+			cfg := slow()
+			cfg.MaxAttempts = 1
+			failed := make(chan job.Row, 10)
+			ended := make(chan job.Row, 10)
+			var lines lockedBuffer
+			s := job.NewStore(db, jobtest.Table, cfg, job.Hooks{}, job.Observer{
+				Logger: slog.New(slog.NewJSONHandler(&lines, &slog.HandlerOptions{Level: slog.LevelWarn})),
+				Events: job.Events{
+					Failed: func(row job.Row, err error) {
+						if err == nil {
+							t.Error("failed without an error")
+						}
+						failed <- row
+					},
+					Ended: func(row job.Row) { ended <- row },
+				},
+			})
+			r := jobtest.Start(t, s, jobtest.Handler(func(ctx context.Context, run *job.Run) error {
+				if err := run.Save(ctx, job.Point{Phase: "DATA"}, nil); err != nil {
+					return err
+				}
+				return tc.run(ctx, run)
+			}), "a")
+			id := jobtest.Insert(t, db, s, job.New{})
+			r.Wake()
+			row := receive(t, "failed event", failed)
+			if row.State != tc.state || row.LastError != tc.err || row.Attempts != 1 {
+				t.Errorf("row %+v", row)
+			}
+			receive(t, "ended event", ended)
+			var line struct {
+				Level, Msg, Job, Phase, State, Error, Stack string
+				Attempt                                     int
+			}
+			text := lines.String()
+			if err := json.Unmarshal([]byte(text), &line); err != nil {
+				t.Fatalf("not one line: %v\n%s", err, text)
+			}
+			if line.Level != "ERROR" || line.Job != s.Name(id) || line.Phase != "DATA" || line.Attempt != 1 || line.State != "FAILED" || !strings.HasPrefix(line.Error, tc.err) {
+				t.Errorf("line %+v", line)
+			}
+			if (line.Stack != "") != (name == "panic") {
+				t.Errorf("stack %q", line.Stack)
+			}
+		})
+	}
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// A server that stops gives its jobs back, uncounted, with what they have settled.
+func TestStopReleases(t *testing.T) {
+	t.Parallel()
+	each(t, slow(), job.Hooks{}, func(t *testing.T, w *world) {
+		started := make(chan struct{}, 2)
+		r := job.NewRunner(w.store, jobtest.Handler(func(ctx context.Context, run *job.Run) error {
+			started <- struct{}{}
+			<-ctx.Done()
+			if err := run.Save(ctx, job.Point{Phase: "DATA", Cursor: "9"}, map[string]int{"files": 9}); !errors.Is(err, job.ErrShutdown) {
+				t.Errorf("save: %v", err)
+			}
+			return fmt.Errorf("delete: %w", ctx.Err())
+		}), "a")
+		r.Start()
+		ids := []job.ID{w.insert(t), w.insert(t)}
+		w.set(t, ids[0], "attempts", 4)
+		r.Wake()
+		r.Wake()
+		for range ids {
+			receive(t, "start", started)
+		}
+		if err := r.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range ids {
+			row := w.get(t, id)
+			if row.State != job.Pending || row.Attempts != 0 || row.Cursor != "9" || row.LastError != "" || row.HeartbeatAt != 0 {
+				t.Errorf("row %+v", row)
+			}
+		}
+		if row, err := r.Wait(t.Context(), ids[0], time.Hour); !errors.Is(err, job.ErrShutdown) || row.State != job.Pending {
+			t.Errorf("wait on a stopped runner: %+v, %v", row, err)
+		}
+		if err := r.Stop(t.Context()); err != nil {
+			t.Errorf("second stop: %v", err)
+		}
+	})
+}
+
+// A handler that does not listen cannot hold a server up.
+func TestHardStop(t *testing.T) {
+	t.Parallel()
+	each(t, slow(), job.Hooks{}, func(t *testing.T, w *world) {
+		started, deaf, over := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		r := job.NewRunner(w.store, jobtest.Handler(func(context.Context, *job.Run) error {
+			close(started)
+			<-deaf
+			close(over)
+			return nil
+		}), "a")
+		r.Start()
+		id := w.insert(t)
+		r.Wake()
+		receive(t, "start", started)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		if err := r.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("stop: %v", err)
+		}
+		close(deaf)
+		receive(t, "the end of the handler", over)
+		if err := r.Stop(t.Context()); err != nil {
+			t.Errorf("second stop: %v", err)
+		}
+		if row := w.get(t, id); row.State != job.Running { // its lease runs out
+			t.Errorf("row %+v", row)
+		}
+	})
+}
+
+// With one worker and long jobs, those that wait get their turn.
+func TestFairness(t *testing.T) {
+	t.Parallel()
+	cfg := slow()
+	cfg.Workers, cfg.Quantum = 1, 30*time.Millisecond
+	each(t, cfg, job.Hooks{}, func(t *testing.T, w *world) {
+		var mu sync.Mutex
+		var order []job.ID
+		start := make(chan struct{})
+		r := jobtest.Start(t, w.store, jobtest.Handler(func(ctx context.Context, run *job.Run) error {
+			receive(t, "all are inserted", start)
+			mu.Lock()
+			order = append(order, run.Row().ID)
+			mu.Unlock()
+			from := 0
+			if _, err := fmt.Sscan("0"+run.Row().Cursor, &from); err != nil {
+				return err
+			}
+			for i := from + 1; i <= from+1000; i++ {
+				if err := run.Save(ctx, job.Point{Cursor: fmt.Sprint(i)}, i); err != nil {
+					return err
+				}
+				if run.Yield() {
+					return job.ErrYield
+				}
+				if i >= 40 {
+					return nil
+				}
+				<-time.After(2 * time.Millisecond)
+			}
+			return errors.New("never yielded")
+		}), "a")
+		ids := []job.ID{w.insert(t), w.insert(t), w.insert(t)}
+		r.Wake()
+		close(start)
+		for _, id := range ids {
+			if row := jobtest.AwaitState(t, w.store, id, job.Succeeded); row.Attempts != 0 || row.Cursor != "40" {
+				t.Errorf("row %+v", row)
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		seen := map[job.ID]bool{}
+		for _, id := range order[:3] {
+			seen[id] = true
+		}
+		if len(seen) != 3 {
+			t.Errorf("order %v: not everybody had a turn in the first round", order)
+		}
+	})
+}
+
+// Cancel and pause reach a running job at its next save; the requests on the wire end.
+func TestControlOfARunningJob(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		control func(ctx context.Context, s *job.Store, id job.ID) (job.Row, error)
+		cause   error
+		state   job.State
+	}{
+		"cancel": {func(ctx context.Context, s *job.Store, id job.ID) (job.Row, error) { return s.Cancel(ctx, id) }, job.ErrCancelled, job.Cancelled},
+		"pause":  {func(ctx context.Context, s *job.Store, id job.ID) (job.Row, error) { return s.Pause(ctx, id) }, job.ErrPaused, job.Pending},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			each(t, slow(), job.Hooks{}, func(t *testing.T, w *world) {
+				started, next := make(chan struct{}, 2), make(chan struct{})
+				var second atomic.Bool
+				r := jobtest.Start(t, w.store, jobtest.Handler(func(ctx context.Context, run *job.Run) error {
+					started <- struct{}{}
+					if second.Load() {
+						return nil
+					}
+					receive(t, "control", next)
+					err := run.Save(ctx, job.Point{Cursor: "1"}, 1)
+					if !errors.Is(err, tc.cause) {
+						t.Errorf("save: %v", err)
+					}
+					if ctx.Err() != nil {
+						t.Error("requests on the wire were cut off")
+					}
+					if err := run.Admit(ctx); !errors.Is(err, tc.cause) {
+						t.Errorf("admit: %v", err)
+					}
+					if err := run.Save(ctx, job.Point{Cursor: "2"}, 2); !errors.Is(err, tc.cause) {
+						t.Errorf("last save: %v", err)
+					}
+					return err
+				}), "a")
+				id := w.insert(t)
+				r.Wake()
+				receive(t, "start", started)
+				if row, err := tc.control(t.Context(), w.store, id); err != nil || row.State != job.Running {
+					t.Fatalf("%+v, %v", row, err)
+				}
+				close(next)
+				row := jobtest.AwaitState(t, w.store, id, tc.state)
+				if row.Attempts != 0 || row.Cursor != "2" || row.LastError != "" {
+					t.Errorf("row %+v", row)
+				}
+				second.Store(true)
+				var err error
+				if tc.state == job.Cancelled {
+					_, err = w.store.Retry(t.Context(), id, job.RetryOptions{})
+				} else {
+					_, err = w.store.Resume(t.Context(), id)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				receive(t, "a second run, woken", started)
+				jobtest.AwaitState(t, w.store, id, job.Succeeded)
+			})
+		})
+	}
+}

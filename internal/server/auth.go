@@ -1,0 +1,101 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/lethe-project/lethe/internal/fault"
+	"github.com/lethe-project/lethe/internal/tenant"
+)
+
+// authenticator knows the admin's token, by its hash.
+type authenticator struct {
+	hash [sha256.Size]byte
+	open bool // authentication is switched off
+	// tenant is told after the tenants were opened.
+	tenant func() tenant.ID
+}
+
+// openAuth reads the admin's token, and makes one when there is none.
+func (s *server) openAuth() (*authenticator, error) {
+	a := &authenticator{open: s.set.Authentication == "none", tenant: func() tenant.ID { return s.tenants.Tenant() }}
+	s.started.NoAuth = a.open
+	if a.open {
+		return a, nil
+	}
+	token, err := s.set.AdminToken(s.cfg.Lookup)
+	if errors.Is(err, fs.ErrNotExist) {
+		if token, err = makeToken(s.set.AdminTokenPath()); err != nil {
+			return nil, fmt.Errorf("server: make the admin token: %w", err)
+		}
+		s.started.TokenMade = true
+	}
+	if err != nil {
+		return nil, err
+	}
+	if env, ok := s.cfg.Lookup(AdminTokenVariable); !ok || env == "" {
+		s.started.TokenFile = s.set.AdminTokenPath()
+	}
+	a.hash = sha256.Sum256([]byte(token))
+	return a, nil
+}
+
+// makeToken writes a new token that only its owner can read. It never overwrites one.
+func makeToken(path string) (string, error) {
+	raw := make([]byte, 32)
+	if _, err := rand.Read(raw); err != nil {
+		return "", err
+	}
+	token := base64.RawURLEncoding.EncodeToString(raw)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return "", err
+	}
+	_, err = f.WriteString(token + "\n")
+	return token, errors.Join(err, f.Sync(), f.Close())
+}
+
+// principal returns who a bearer token stands for.
+func (a *authenticator) principal(token string) (*tenant.Principal, error) {
+	hash := sha256.Sum256([]byte(token))
+	if !a.open && subtle.ConstantTimeCompare(hash[:], a.hash[:]) != 1 {
+		return nil, fault.New("server.principal", fault.Unauthenticated, "", "the token is not known")
+	}
+	return &tenant.Principal{Name: "admin", Tenant: a.tenant(), TenantName: tenant.Default}, nil
+}
+
+type principalKey struct{}
+
+// middleware refuses requests without a known bearer token, and tells the others who
+// they are.
+func (a *authenticator) middleware(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		p, err := a.principal(strings.TrimSpace(token))
+		if err != nil || (!a.open && !strings.EqualFold(scheme, "bearer")) {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = w.Write([]byte(`{"error":{"code":"Unauthenticated","message":"a known bearer token is required"}}`)) // the client may be gone
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), principalKey{}, p)))
+	})
+}
+
+// principalOf returns whom the middleware found.
+func principalOf(ctx context.Context) string {
+	if p, ok := ctx.Value(principalKey{}).(*tenant.Principal); ok {
+		return p.Name
+	}
+	return ""
+}

@@ -1,0 +1,64 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/lethe-project/lethe/internal/catalog/metadata"
+	"github.com/lethe-project/lethe/internal/edge/admin"
+	"github.com/lethe-project/lethe/internal/edge/iceberg"
+)
+
+// readiness is whether new requests are wanted.
+type readiness struct{ on atomic.Bool }
+
+func (r *readiness) set(on bool) { r.on.Store(on) }
+
+// handler dispatches by prefix. http.ServeMux is not asked: it would clean the paths,
+// and names of namespaces may hold slashes and dots.
+func (s *server) handler() http.Handler {
+	jobs := &purgeJobs{store: s.purges, runner: s.runner}
+	ice := http.StripPrefix("/iceberg", iceberg.New(iceberg.Config{
+		Catalog: s.catalog, Tenants: s.tenants, Authenticate: s.auth.principal, Jobs: jobs,
+		PurgeWait: s.set.AsyncPurge.PurgeWait(), MaxBody: s.set.MaxBodyBytes, Limits: metadata.Limits{}, Logger: s.log,
+	}))
+	cleanups := iceberg.NewCleanups(iceberg.CleanupsConfig{Store: s.purges, Authenticate: s.auth.principal, Logger: s.log})
+	adm := s.auth.middleware(admin.New(s.adminConfig(jobs)))
+	metrics := promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch path := r.URL.EscapedPath(); {
+		case strings.HasPrefix(path, "/iceberg/"):
+			ice.ServeHTTP(w, r)
+		case strings.HasPrefix(path, "/api/metalakes/"):
+			cleanups.ServeHTTP(w, r)
+		case strings.HasPrefix(path, "/v1/"):
+			adm.ServeHTTP(w, r)
+		case path == "/metrics":
+			metrics.ServeHTTP(w, r)
+		case path == "/healthz":
+			w.WriteHeader(http.StatusOK)
+		case path == "/readyz":
+			s.readyz(w, r)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+}
+
+func (s *server) readyz(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+	defer cancel()
+	switch {
+	case !s.ready.on.Load():
+		http.Error(w, "starting or draining", http.StatusServiceUnavailable)
+	case s.db.Ping(ctx) != nil:
+		http.Error(w, "the database does not answer", http.StatusServiceUnavailable)
+	default:
+		w.WriteHeader(http.StatusOK)
+	}
+}

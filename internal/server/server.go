@@ -1,0 +1,243 @@
+// Package server puts the rooms together: settings, assembly, the order in which things
+// start and stop. It decides nothing of the business.
+//
+// Start: data folder, database and migrations, storage, tenants, catalog, purge jobs,
+// HTTP. Stop: not ready any more, no new connections, purges give their leases back
+// (so that waiting drops answer), HTTP drained, delete pool, database.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lethe-project/lethe/internal/blob"
+	"github.com/lethe-project/lethe/internal/blob/deletepool"
+	"github.com/lethe-project/lethe/internal/blob/local"
+	"github.com/lethe-project/lethe/internal/catalog"
+	"github.com/lethe-project/lethe/internal/catalog/metadata"
+	"github.com/lethe-project/lethe/internal/job"
+	"github.com/lethe-project/lethe/internal/purge"
+	"github.com/lethe-project/lethe/internal/sqldb"
+	"github.com/lethe-project/lethe/internal/tenant"
+)
+
+// Config of one server.
+type Config struct {
+	Settings Settings
+	Lookup   func(string) (string, bool) // of the environment; nil means the process's own
+	Logger   *slog.Logger
+	Started  func(Started) // called once, when requests are served
+	Drain    time.Duration // how long requests and purges may take to end, 30 s
+}
+
+// Started is what a person wants to read when the server is up.
+type Started struct {
+	BaseURL    string // where it listens or is reached
+	CatalogURI string // for clients
+	Database   string // without its password
+	Storage    string
+	TokenFile  string // empty when the token came from the environment
+	TokenMade  bool   // just now
+	NoAuth     bool
+}
+
+// Run serves until ctx ends, then drains. It returns nil after a clean stop.
+func Run(ctx context.Context, cfg Config) (err error) {
+	if cfg.Lookup == nil {
+		cfg.Lookup = os.LookupEnv
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Drain <= 0 {
+		cfg.Drain = 30 * time.Second
+	}
+	if err := cfg.Settings.Validate(); err != nil {
+		return err
+	}
+	s := &server{cfg: cfg, set: &cfg.Settings, log: cfg.Logger, registry: prometheus.NewRegistry()}
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err := s.open(ctx); err != nil {
+		return err
+	}
+	return s.serve(ctx)
+}
+
+type server struct {
+	cfg      Config
+	set      *Settings
+	log      *slog.Logger
+	registry *prometheus.Registry
+
+	auth    *authenticator
+	db      *sqldb.DB
+	tenants *tenant.Directory
+	purges  *purge.Store
+	runner  *job.Runner
+	catalog *catalog.Catalog
+	started Started
+	ready   readiness
+	closers []func() error // run last to first
+}
+
+func (s *server) onClose(f func() error) { s.closers = append(s.closers, f) }
+
+func (s *server) close() error {
+	var errs []error
+	for i := len(s.closers) - 1; i >= 0; i-- {
+		errs = append(errs, s.closers[i]())
+	}
+	return errors.Join(errs...)
+}
+
+// open builds everything below HTTP.
+func (s *server) open(ctx context.Context) error {
+	if err := os.MkdirAll(s.set.Data, 0o750); err != nil {
+		return fmt.Errorf("server: data folder: %w", err)
+	}
+	var err error
+	if s.auth, err = s.openAuth(); err != nil {
+		return err
+	}
+	if s.db, err = sqldb.Open(ctx, s.set.DatabaseURL(), sqldb.Config{LockWait: s.set.LockWait, Logger: s.log}); err != nil {
+		return err
+	}
+	s.onClose(s.db.Close)
+	if err := s.db.Migrate(ctx, tenant.Migrations, purge.Migrations, catalog.Migrations); err != nil {
+		return err
+	}
+	space, root, err := s.openStorage()
+	if err != nil {
+		return err
+	}
+	if s.tenants, err = tenant.Open(ctx, s.db, tenant.Storage{RootURI: root, Space: space}); err != nil {
+		return err
+	}
+	s.started.Database, s.started.Storage = s.set.RedactedDatabase(), root
+	return s.openPurge(ctx)
+}
+
+// openStorage opens the default warehouse's root and its allowed locations.
+func (s *server) openStorage() (*blob.Space, string, error) {
+	dir, err := s.set.StorageDir()
+	if err != nil {
+		return nil, "", fmt.Errorf("server: storage: %w", err)
+	}
+	mounts := make([]blob.Mount, 0, 1+len(s.set.Warehouse.AllowedLocations))
+	for _, where := range append([]string{dir}, s.set.Warehouse.AllowedLocations...) {
+		root, err := blob.ParseLocation(where)
+		if err != nil {
+			return nil, "", fmt.Errorf("server: storage: %w", err)
+		}
+		bucket, err := local.Open(pathOf(root))
+		if err != nil {
+			return nil, "", fmt.Errorf("server: storage %s: %w", root, err)
+		}
+		s.onClose(bucket.Close)
+		mounts = append(mounts, blob.Mount{Root: root, Bucket: bucket})
+	}
+	space, err := blob.NewSpace(mounts...)
+	if err != nil {
+		return nil, "", fmt.Errorf("server: storage: %w", err)
+	}
+	return space, string(space.Root()), nil
+}
+
+func pathOf(l blob.Location) string { return filepath.FromSlash(string(l)[len("file://"):]) }
+
+// openPurge builds the purge jobs and the catalog, which hands them its dropped tables.
+func (s *server) openPurge(ctx context.Context) error {
+	set := &s.set.AsyncPurge
+	pool := deletepool.New(deletepool.Config{Threads: set.DeleteThreads, Logger: s.log, Registerer: s.registry})
+	s.onClose(func() error { pool.Close(); return nil })
+	ownership := catalog.NewOwnership(s.db, s.tenants)
+	events := s.purgeEvents()
+	s.purges = purge.NewStore(s.db, set.JobConfig(), ownership.Hooks(), s.log)
+	handler := purge.NewHandler(s.purges, ownership, pool, purge.Config{
+		BatchSize: set.DeleteBatchSize, DeleteOutside: set.OutsideLocations == "delete",
+		Events: events, Step: stepOfLevel(),
+	})
+	s.runner = job.NewRunner(s.purges.Jobs(), handler, owner())
+	if s.db.Dialect().Name == sqldb.SQLite {
+		// One server at a time: whoever was RUNNING died with the one before.
+		if _, err := s.purges.Jobs().ReclaimAll(ctx); err != nil {
+			return err
+		}
+	}
+	s.catalog = catalog.New(catalog.Config{
+		DB: s.db, Jobs: s.purges, Logger: s.log, Limits: metadata.Limits{}, Steps: step(), Events: s.catalogEvents(),
+	})
+	ownership.Bind(s.catalog)
+	return nil
+}
+
+// owner names this process in the rows it works on, for people.
+func owner() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), uuid.NewString()[:8])
+}
+
+// serve runs HTTP until ctx ends, then stops in order.
+func (s *server) serve(ctx context.Context) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.set.Listen)
+	if err != nil {
+		return fmt.Errorf("server: listen: %w", err)
+	}
+	httpServer := &http.Server{
+		Handler:           s.handler(),
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       5 * time.Minute,
+		IdleTimeout:       2 * time.Minute,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+	}
+	s.runner.Start()
+	served := make(chan error, 1)
+	go func() {
+		if s.set.TLSCertFile != "" {
+			served <- httpServer.ServeTLS(listener, s.set.TLSCertFile, s.set.TLSKeyFile)
+		} else {
+			served <- httpServer.Serve(listener)
+		}
+	}()
+	s.started.BaseURL = s.set.BaseURL(listener.Addr())
+	s.started.CatalogURI = s.started.BaseURL + "/iceberg"
+	addressFile := s.set.Path("address")
+	err = os.WriteFile(addressFile, []byte(s.started.BaseURL+"\n"), 0o600)
+	s.ready.set(err == nil)
+	if err == nil {
+		if s.cfg.Started != nil {
+			s.cfg.Started(s.started)
+		}
+		select {
+		case <-ctx.Done():
+		case err = <-served:
+			err = fmt.Errorf("server: %w", err)
+		}
+	}
+	s.ready.set(false)
+	_ = os.Remove(addressFile) // a stale one only misleads; the next start writes it anew
+	s.log.InfoContext(ctx, "draining")
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Drain)
+	defer cancel()
+	runs := make(chan error, 1)
+	go func() { runs <- s.runner.Stop(drain) }() // beside Shutdown: drops that wait answer when it begins
+	shutdown := httpServer.Shutdown(drain)
+	if shutdown != nil {
+		shutdown = errors.Join(shutdown, httpServer.Close())
+	}
+	return errors.Join(err, shutdown, <-runs)
+}

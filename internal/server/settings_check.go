@@ -1,0 +1,144 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Validate reports every setting that cannot work, each in its three spellings. Values
+// that may hold a password are never part of a message.
+func (s *Settings) Validate() error {
+	all, err := settingsOf(&Settings{})
+	if err != nil {
+		return err
+	}
+	v := validator{names: map[string]setting{}}
+	for _, known := range all {
+		v.names[known.key] = known
+	}
+	v.places(s)
+	v.access(s)
+	v.bounds(s)
+	return errors.Join(v.errs...)
+}
+
+type validator struct {
+	names map[string]setting // by key
+	errs  []error
+}
+
+func (v *validator) bad(key, format string, args ...any) {
+	v.errs = append(v.errs, fmt.Errorf("setting %s: %w", v.names[key], fmt.Errorf(format, args...)))
+}
+
+func (v *validator) least(key string, value, least int64) {
+	if value < least {
+		v.bad(key, "is %d, must be at least %d", value, least)
+	}
+}
+
+func (v *validator) positive(key string, value time.Duration) {
+	if value <= 0 {
+		v.bad(key, "is %s, must be longer than 0s", value)
+	}
+}
+
+func (v *validator) oneOf(key, value string, words ...string) {
+	for _, word := range words {
+		if value == word {
+			return
+		}
+	}
+	v.bad(key, "is %q, must be %s", value, strings.Join(words, " or "))
+}
+
+func (v *validator) places(s *Settings) {
+	if s.Data == "" {
+		v.bad("data", "must name a folder")
+	}
+	if _, err := s.StorageDir(); err != nil {
+		v.bad("storage", "%w", err)
+	}
+	scheme, rest, _ := strings.Cut(s.DatabaseURL(), ":")
+	switch {
+	case scheme == "sqlite" && rest != "":
+	case (scheme == "postgres" || scheme == "postgresql") && strings.HasPrefix(rest, "//"):
+		// url.Parse's error holds the URL, and with it the password.
+		if _, err := url.Parse(s.Database); err != nil {
+			v.bad("database", "is no URL: percent-encode special characters of the password")
+		}
+	default:
+		v.bad("database", "must be sqlite:PATH or postgres://user:password@host:port/name")
+	}
+	for _, location := range s.Warehouse.AllowedLocations {
+		if scheme, rest, ok := strings.Cut(location, "://"); !ok || scheme == "" || strings.Trim(rest, "/") == "" {
+			v.bad("warehouse.allowed-locations", "%q is no location such as file:///data/shared", location)
+		}
+	}
+}
+
+func (v *validator) access(s *Settings) {
+	host, port, err := net.SplitHostPort(s.Listen)
+	if _, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil {
+		v.bad("listen", "%q is not HOST:PORT", s.Listen)
+	} else if s.Authentication == "none" && !loopback(host) {
+		v.bad("listen", "refusing to serve %s without authentication: set authentication to token, or listen on 127.0.0.1", s.Listen)
+	}
+	v.oneOf("authentication", s.Authentication, "token", "none")
+	if s.PublicURL != "" {
+		u, err := url.Parse(s.PublicURL)
+		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.User != nil || u.Fragment != "" {
+			v.bad("public-url", "must be http://host[:port][/path] or the same with https")
+		}
+	}
+	if s.TLSCertFile != "" && s.TLSKeyFile == "" {
+		v.bad("tls-key-file", "is missing: tls-cert-file is set")
+	}
+	if s.TLSKeyFile != "" && s.TLSCertFile == "" {
+		v.bad("tls-cert-file", "is missing: tls-key-file is set")
+	}
+}
+
+func (v *validator) bounds(s *Settings) {
+	v.least("max-body-bytes", s.MaxBodyBytes, 1024)
+	v.positive("idempotency-lifetime", s.IdempotencyLifetime)
+	v.positive("lock-wait", s.LockWait)
+	v.oneOf("log.format", s.Log.Format, "text", "json")
+
+	p := &s.AsyncPurge
+	for _, bound := range []struct {
+		key          string
+		value, least int
+	}{
+		{"worker-threads", p.WorkerThreads, 1},
+		{"delete-threads", p.DeleteThreads, 1},
+		{"delete-batch-size", p.DeleteBatchSize, 1},
+		{"poll-interval-ms", p.PollIntervalMS, 1},
+		{"heartbeat-timeout-ms", p.HeartbeatTimeoutMS, 100},
+		{"max-attempts", p.MaxAttempts, 1},
+		{"retention-hours", p.RetentionHours, 1},
+		{"failed-retention-hours", p.FailedRetentionHours, 0},
+		{"purge-wait-ms", p.PurgeWaitMS, 0},
+		{"retry-base-ms", p.RetryBaseMS, 1},
+		{"rate-limit", p.RateLimit, 0},
+	} {
+		v.least("async-purge."+bound.key, int64(bound.value), int64(bound.least))
+	}
+	if p.DeleteBatchSize > 1000 {
+		v.bad("async-purge.delete-batch-size", "is %d, must be at most 1000", p.DeleteBatchSize)
+	}
+	v.positive("async-purge.outage-grace", p.OutageGrace)
+	v.positive("async-purge.quantum", p.Quantum)
+	v.oneOf("async-purge.outside-locations", p.OutsideLocations, "skip", "delete")
+}
+
+// loopback reports whether only this machine reaches the host. No host means all.
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

@@ -350,7 +350,10 @@ func TestLists(t *testing.T) {
 			}
 		}
 	}
-	for range c.Warehouse("").Namespaces(ctx, client.Namespace{"a", "b"}) {
+	for _, err := range c.Warehouse("").Namespaces(ctx, client.Namespace{"a", "b"}) {
+		if err != nil {
+			t.Error(err)
+		}
 		break // must not fetch, nor yield, any more
 	}
 	for _, err := range c.Jobs().List(ctx, client.JobFilter{}) {

@@ -40,8 +40,7 @@ func (e *Error) Error() string {
 
 // StatusOf returns the HTTP status of an *Error in err's chain, or 0.
 func StatusOf(err error) int {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Status
 	}
 	return 0

@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -60,10 +61,8 @@ func ParseNamespace(text string) (Namespace, error) {
 		}
 	}
 	levels = append(levels, level.String())
-	for _, l := range levels {
-		if l == "" {
-			return nil, fmt.Errorf("%q has an empty level: write a.b, and a dot that belongs to a name as \\.", text)
-		}
+	if slices.Contains(levels, "") {
+		return nil, fmt.Errorf(`%q has an empty level: write a.b, and \. for a dot that belongs to a name`, text)
 	}
 	return levels, nil
 }

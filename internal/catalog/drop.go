@@ -93,7 +93,7 @@ func (c *Catalog) handOver(ctx context.Context, tx *sqldb.Tx, call Call, id Iden
 	}
 	w := call.Warehouse
 	made, err := c.jobs.Insert(ctx, tx, purge.Request{
-		Tenant: w.TenantName, WarehouseID: int64(w.ID), Warehouse: w.Name, Namespace: id.Namespace.key(), Name: id.Name,
+		Tenant: w.TenantName, WarehouseID: int64(w.ID), Warehouse: w.Name, Namespace: id.Namespace.Key(), Name: id.Name,
 		Type: purge.Table, UUID: e.uuid, UUIDKey: e.key, TableLocation: e.location, Locations: locations,
 		MetadataLocation: e.metadataLocation, MetadataHash: e.metadataHash, RequestID: call.RequestID, Principal: call.Principal,
 	})

@@ -48,7 +48,7 @@ func (e *entry) fields() []any {
 // findEntry reads one entry; sql.ErrNoRows becomes NoSuchTable.
 func findEntry(ctx context.Context, r sqldb.Reader, s sqldb.Statement, op string, w tenant.WarehouseID, id Identifier) (*entry, error) {
 	var e entry
-	err := r.QueryRow(ctx, s, w, id.Namespace.key(), id.Name, kindTable).Scan(e.fields()...)
+	err := r.QueryRow(ctx, s, w, id.Namespace.Key(), id.Name, kindTable).Scan(e.fields()...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, noSuchTable(op, id)
 	}
@@ -172,7 +172,7 @@ func (c *Catalog) insert(ctx context.Context, op string, call Call, n newEntry) 
 // refuseTombstone looks, after the entry was inserted or moved, for a PENDING or
 // RUNNING purge of the same identifier.
 func (c *Catalog) refuseTombstone(ctx context.Context, tx *sqldb.Tx, op string, call Call, id Identifier) error {
-	j, found, err := c.jobs.Tombstone(ctx, tx, call.Warehouse.TenantName, call.Warehouse.Name, id.Namespace.key(), id.Name)
+	j, found, err := c.jobs.Tombstone(ctx, tx, call.Warehouse.TenantName, call.Warehouse.Name, id.Namespace.Key(), id.Name)
 	if err != nil || !found {
 		return err
 	}

@@ -31,9 +31,9 @@ func (n Namespace) String() string { return strings.Join(n, ".") }
 // String joins levels and name with dots, for people.
 func (i Identifier) String() string { return i.Namespace.String() + "." + i.Name }
 
-// key is the form in which a namespace is stored: a JSON array, so that ["a.b"] is not
+// Key is the form in which a namespace is stored: a JSON array, so that ["a.b"] is not
 // ["a","b"]. It is the same for the same levels.
-func (n Namespace) key() string {
+func (n Namespace) Key() string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -43,7 +43,8 @@ func (n Namespace) key() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-func parseKey(key string) (Namespace, error) {
+// ParseNamespaceKey reads what Key wrote.
+func ParseNamespaceKey(key string) (Namespace, error) {
 	var n Namespace
 	err := json.Unmarshal([]byte(key), &n)
 	return n, err
@@ -60,7 +61,7 @@ func (n Namespace) check(op string) error {
 			return err
 		}
 	}
-	if len(n.key()) > maxNamespaceName {
+	if len(n.Key()) > maxNamespaceName {
 		return fault.New(op, fault.Invalid, CodeBadRequest, "namespace is longer than %d bytes", maxNamespaceName)
 	}
 	return nil

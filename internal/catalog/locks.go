@@ -41,7 +41,7 @@ func exclusive(ctx context.Context, tx *sqldb.Tx, w tenant.WarehouseID) error {
 func namespace(ctx context.Context, r sqldb.Reader, s sqldb.Statement, op string, w tenant.WarehouseID, n Namespace) (*namespaceRow, error) {
 	var row namespaceRow
 	var properties string
-	err := r.QueryRow(ctx, s, w, n.key()).Scan(&row.id, &row.parent, &row.location, &properties)
+	err := r.QueryRow(ctx, s, w, n.Key()).Scan(&row.id, &row.parent, &row.location, &properties)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, noSuchNamespace(op, n)
 	}
@@ -90,6 +90,6 @@ func entryName(ctx context.Context, r sqldb.Reader, id int64) (Identifier, error
 		return out, err
 	}
 	var err error
-	out.Namespace, err = parseKey(key)
+	out.Namespace, err = ParseNamespaceKey(key)
 	return out, err
 }

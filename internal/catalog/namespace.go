@@ -51,7 +51,7 @@ func (c *Catalog) CreateNamespace(ctx context.Context, call Call, n Namespace, p
 			parent = row.id
 		}
 		var one int
-		switch err := tx.QueryRow(ctx, namespaceIs, w.ID, n.key()).Scan(&one); {
+		switch err := tx.QueryRow(ctx, namespaceIs, w.ID, n.Key()).Scan(&one); {
 		case err == nil:
 			return fault.New(op, fault.Conflict, CodeAlreadyExists, "Namespace already exists: %s", n)
 		case !errors.Is(err, sql.ErrNoRows):
@@ -65,7 +65,7 @@ func (c *Catalog) CreateNamespace(ctx context.Context, call Call, n Namespace, p
 		if err != nil {
 			return err
 		}
-		id, err := tx.InsertID(ctx, insertNamespace, w.ID, parent, n.key(), location, text)
+		id, err := tx.InsertID(ctx, insertNamespace, w.ID, parent, n.Key(), location, text)
 		if err != nil {
 			return err
 		}
@@ -151,7 +151,7 @@ func (c *Catalog) NamespaceExists(ctx context.Context, call Call, n Namespace) e
 		return err
 	}
 	var one int
-	err := c.db.QueryRow(ctx, namespaceIs, call.Warehouse.ID, n.key()).Scan(&one)
+	err := c.db.QueryRow(ctx, namespaceIs, call.Warehouse.ID, n.Key()).Scan(&one)
 	if errors.Is(err, sql.ErrNoRows) {
 		return noSuchNamespace(op, n)
 	}
@@ -290,7 +290,7 @@ func (c *Catalog) ListNamespaces(ctx context.Context, call Call, parent Namespac
 	}
 	out := make([]Namespace, 0, len(names))
 	for _, key := range names {
-		n, err := parseKey(key)
+		n, err := ParseNamespaceKey(key)
 		if err != nil {
 			return nil, Page{}, err
 		}

@@ -36,4 +36,5 @@ type Job struct {
 	Phase            string
 	Cursor           string
 	Progress         json.RawMessage
+	CreatedBy        string // the principal that dropped it
 }

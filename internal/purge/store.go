@@ -160,7 +160,7 @@ func one(row *sqldb.Row) (id job.ID, found bool, err error) {
 
 // domainColumns are the columns of Job, in scanJob's order.
 const domainColumns = "id, metalake_name, warehouse_id, catalog_name, namespace, table_name, object_type, table_uuid, uuid_key, table_location, locations, " +
-	"metadata_location, metadata_hash, file_io_impl, file_io_props, accept_missing, phase, {q:cursor}, progress"
+	"metadata_location, metadata_hash, file_io_impl, file_io_props, accept_missing, phase, {q:cursor}, progress, created_by"
 
 const (
 	selectJob  sqldb.Statement = "SELECT " + domainColumns + " FROM iceberg_cleanup_job WHERE id = ?"
@@ -173,7 +173,7 @@ func scanJob(from scanner) (Job, error) {
 	var j Job
 	var locations, props, progress string
 	err := from.Scan(&j.ID, &j.Tenant, &j.WarehouseID, &j.Warehouse, &j.Namespace, &j.Name, &j.Type, &j.UUID, &j.UUIDKey, &j.TableLocation, &locations,
-		&j.MetadataLocation, &j.MetadataHash, &j.FileIOImpl, &props, &j.AcceptMissing, &j.Phase, &j.Cursor, &progress)
+		&j.MetadataLocation, &j.MetadataHash, &j.FileIOImpl, &props, &j.AcceptMissing, &j.Phase, &j.Cursor, &progress, &j.CreatedBy)
 	if err != nil {
 		return j, err
 	}
@@ -192,6 +192,9 @@ func (s *Store) Get(ctx context.Context, r sqldb.Reader, id job.ID) (Job, error)
 	}
 	return j, err
 }
+
+// Find is Get outside a transaction.
+func (s *Store) Find(ctx context.Context, id job.ID) (Job, error) { return s.Get(ctx, s.db, id) }
 
 // Filter chooses jobs; zero values mean any.
 type Filter struct {
@@ -241,12 +244,12 @@ func (s *Store) List(ctx context.Context, f Filter, p job.Page) ([]Listed, job.P
 	return out, next, nil
 }
 
-func (s *Store) fill(ctx context.Context, out []Listed, at map[job.ID]int, ids sqldb.IDs) error {
+func (s *Store) fill(ctx context.Context, out []Listed, at map[job.ID]int, ids sqldb.IDs) (err error) {
 	rows, err := s.db.Query(ctx, selectJobs, ids)
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
+	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		j, err := scanJob(rows)
 		if err != nil {

@@ -11,7 +11,10 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
+
+	"github.com/google/uuid"
 
 	"github.com/lethe-project/lethe/internal/fault"
 	"github.com/lethe-project/lethe/internal/tenant"
@@ -43,7 +46,9 @@ func (s *server) openAuth() (*authenticator, error) {
 		return nil, err
 	}
 	if env, ok := s.cfg.Lookup(AdminTokenVariable); !ok || env == "" {
-		s.started.TokenFile = s.set.AdminTokenPath()
+		if s.started.TokenFile, err = filepath.Abs(s.set.AdminTokenPath()); err != nil {
+			return nil, err
+		}
 	}
 	a.hash = sha256.Sum256([]byte(token))
 	return a, nil
@@ -73,29 +78,47 @@ func (a *authenticator) principal(token string) (*tenant.Principal, error) {
 	return &tenant.Principal{Name: "admin", Tenant: a.tenant(), TenantName: tenant.Default}, nil
 }
 
-type principalKey struct{}
+// caller is what the middleware found out about a request.
+type caller struct {
+	principal *tenant.Principal
+	request   string
+}
+
+type callerKey struct{}
 
 // middleware refuses requests without a known bearer token, and tells the others who
 // they are.
 func (a *authenticator) middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := uuid.NewString()
+		w.Header().Set("X-Request-Id", id)
 		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		if !strings.EqualFold(scheme, "bearer") {
+			token = ""
+		}
 		p, err := a.principal(strings.TrimSpace(token))
-		if err != nil || (!a.open && !strings.EqualFold(scheme, "bearer")) {
+		if err != nil {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusUnauthorized)
-			_, _ = w.Write([]byte(`{"error":{"code":"Unauthenticated","message":"a known bearer token is required"}}`)) // the client may be gone
+			_, _ = fmt.Fprintf(w, `{"error":{"code":"Unauthenticated","message":"a known bearer token is required","requestId":%q}}`, id) // the client may be gone
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), principalKey{}, p)))
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller{p, id})))
 	})
 }
 
-// principalOf returns whom the middleware found.
+// principalOf and requestIDOf return what the middleware found.
 func principalOf(ctx context.Context) string {
-	if p, ok := ctx.Value(principalKey{}).(*tenant.Principal); ok {
-		return p.Name
+	if c, ok := ctx.Value(callerKey{}).(caller); ok {
+		return c.principal.Name
+	}
+	return ""
+}
+
+func requestIDOf(ctx context.Context) string {
+	if c, ok := ctx.Value(callerKey{}).(caller); ok {
+		return c.request
 	}
 	return ""
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/lethe-project/lethe/internal/catalog/metadata"
 	"github.com/lethe-project/lethe/internal/edge/admin"
 	"github.com/lethe-project/lethe/internal/edge/iceberg"
 )
@@ -23,12 +22,16 @@ func (r *readiness) set(on bool) { r.on.Store(on) }
 // and names of namespaces may hold slashes and dots.
 func (s *server) handler() http.Handler {
 	jobs := &purgeJobs{store: s.purges, runner: s.runner}
-	ice := http.StripPrefix("/iceberg", iceberg.New(iceberg.Config{
-		Catalog: s.catalog, Tenants: s.tenants, Authenticate: s.auth.principal, Jobs: jobs,
-		PurgeWait: s.set.AsyncPurge.PurgeWait(), MaxBody: s.set.MaxBodyBytes, Limits: metadata.Limits{}, Logger: s.log,
-	}))
-	cleanups := iceberg.NewCleanups(iceberg.CleanupsConfig{Store: s.purges, Authenticate: s.auth.principal, Logger: s.log})
-	adm := s.auth.middleware(admin.New(s.adminConfig(jobs)))
+	cfg := iceberg.Config{
+		Catalog: s.catalog, Tenants: s.tenants, Authenticate: s.auth.principal, Jobs: jobs, Cleanups: s.purges,
+		PurgeWait: s.set.AsyncPurge.PurgeWait(), MaxBody: s.set.MaxBodyBytes, Logger: s.log,
+	}
+	ice := http.StripPrefix("/iceberg", iceberg.New(cfg))
+	cleanups := iceberg.NewCleanups(cfg)
+	adm := admin.New(admin.Config{
+		Kinds:        []admin.Kind{{Name: "purge", Reader: jobs, Control: s.purges.Jobs()}},
+		Authenticate: s.auth.middleware, Principal: principalOf, RequestID: requestIDOf, Stopping: s.stopping, Logger: s.log,
+	})
 	metrics := promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch path := r.URL.EscapedPath(); {

@@ -24,7 +24,6 @@ import (
 	"github.com/lethe-project/lethe/internal/blob/deletepool"
 	"github.com/lethe-project/lethe/internal/blob/local"
 	"github.com/lethe-project/lethe/internal/catalog"
-	"github.com/lethe-project/lethe/internal/catalog/metadata"
 	"github.com/lethe-project/lethe/internal/job"
 	"github.com/lethe-project/lethe/internal/purge"
 	"github.com/lethe-project/lethe/internal/sqldb"
@@ -65,7 +64,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err := cfg.Settings.Validate(); err != nil {
 		return err
 	}
-	s := &server{cfg: cfg, set: &cfg.Settings, log: cfg.Logger, registry: prometheus.NewRegistry()}
+	s := &server{cfg: cfg, set: &cfg.Settings, log: cfg.Logger, registry: prometheus.NewRegistry(), stopping: make(chan struct{})}
 	defer func() { err = errors.Join(err, s.close()) }()
 	if err := s.open(ctx); err != nil {
 		return err
@@ -79,15 +78,17 @@ type server struct {
 	log      *slog.Logger
 	registry *prometheus.Registry
 
-	auth    *authenticator
-	db      *sqldb.DB
-	tenants *tenant.Directory
-	purges  *purge.Store
-	runner  *job.Runner
-	catalog *catalog.Catalog
-	started Started
-	ready   readiness
-	closers []func() error // run last to first
+	auth     *authenticator
+	db       *sqldb.DB
+	tenants  *tenant.Directory
+	purges   *purge.Store
+	metrics  *purge.Metrics
+	runner   *job.Runner
+	stopping chan struct{}
+	catalog  *catalog.Catalog
+	started  Started
+	ready    readiness
+	closers  []func() error // run last to first
 }
 
 func (s *server) onClose(f func() error) { s.closers = append(s.closers, f) }
@@ -160,24 +161,24 @@ func (s *server) openPurge(ctx context.Context) error {
 	set := &s.set.AsyncPurge
 	pool := deletepool.New(deletepool.Config{Threads: set.DeleteThreads, Logger: s.log, Registerer: s.registry})
 	s.onClose(func() error { pool.Close(); return nil })
+
 	ownership := catalog.NewOwnership(s.db, s.tenants)
-	events := s.purgeEvents()
-	s.purges = purge.NewStore(s.db, set.JobConfig(), ownership.Hooks(), s.log)
-	handler := purge.NewHandler(s.purges, ownership, pool, purge.Config{
-		BatchSize: set.DeleteBatchSize, DeleteOutside: set.OutsideLocations == "delete",
-		Events: events, Step: stepOfLevel(),
-	})
-	s.runner = job.NewRunner(s.purges.Jobs(), handler, owner())
+	events := job.Events{Ended: func(row job.Row) { s.metrics.Ended(row) }} // the metrics need the store first
+	s.purges = purge.NewStore(s.db, set.JobConfig(), ownership.Hooks(), job.Observer{Logger: s.log, Events: events})
+	ownership.Bind(s.purges)
+	s.metrics = purge.NewMetrics(s.registry, s.purges.Jobs(), s.log)
+	walker := purge.NewWalker(purge.Config{
+		BatchSize: set.DeleteBatchSize, RateLimit: float64(set.RateLimit), DeleteOutside: set.OutsideLocations == "delete",
+		Events: s.purgeEvents(), Step: stepOfLevel(),
+	}, ownership, pool)
+	s.runner = job.NewRunner(s.purges.Jobs(), purge.NewHandler(s.purges, walker), owner())
 	if s.db.Dialect().Name == sqldb.SQLite {
 		// One server at a time: whoever was RUNNING died with the one before.
 		if _, err := s.purges.Jobs().ReclaimAll(ctx); err != nil {
 			return err
 		}
 	}
-	s.catalog = catalog.New(catalog.Config{
-		DB: s.db, Jobs: s.purges, Logger: s.log, Limits: metadata.Limits{}, Steps: step(), Events: s.catalogEvents(),
-	})
-	ownership.Bind(s.catalog)
+	s.catalog = catalog.New(catalog.Config{DB: s.db, Jobs: s.purges, Logger: s.log, Steps: step(), Events: s.catalogEvents()})
 	return nil
 }
 
@@ -230,6 +231,7 @@ func (s *server) serve(ctx context.Context) error {
 	}
 	s.ready.set(false)
 	_ = os.Remove(addressFile) // a stale one only misleads; the next start writes it anew
+	close(s.stopping)
 	s.log.InfoContext(ctx, "draining")
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Drain)
 	defer cancel()

@@ -10,10 +10,10 @@ import (
 	"github.com/lethe-project/lethe/internal/blob"
 )
 
-// BenchmarkDelete compares DeleteMany with the barest loop there is: 20,000 files,
+// BenchmarkDelete compares DeleteMany with the barest loop there is: 8,000 files,
 // 4 goroutines, 1,000 files a step.
 func BenchmarkDelete(b *testing.B) {
-	const files, threads = 20_000, 4
+	const files, threads = 8_000, 4
 	for _, layout := range []struct {
 		name string
 		dirs int

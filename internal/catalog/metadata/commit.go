@@ -13,6 +13,10 @@ import (
 // defaultFormatVersion is that of a table created by a commit that names none.
 const defaultFormatVersion = 2
 
+// maxUpdates bounds a commit: the library looks through all earlier updates for each
+// ref, and a large body could keep it busy for minutes.
+const maxUpdates = 10_000
+
 // Commit is a decoded commit of one table: requirements and updates. It is immutable;
 // Check and Apply may be repeated on newer metadata.
 type Commit struct {
@@ -47,6 +51,9 @@ func DecodeCommit(body []byte, limits Limits) (c *Commit, err error) {
 	}
 	if err := json.Unmarshal(body, &wire); err != nil {
 		return nil, invalid(op, what, err)
+	}
+	if n := len(wire.Updates); n > maxUpdates {
+		return nil, invalidf(op, "%s: %d updates are more than the limit of %d", what, n, maxUpdates)
 	}
 	c = &Commit{requirements: wire.Requirements}
 	for _, r := range wire.Requirements {

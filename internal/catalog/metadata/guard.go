@@ -1,6 +1,8 @@
 package metadata
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -27,11 +29,16 @@ func guard(op, what string, err *error) {
 // invalid classifies an error about the named input. The text of the library speaks of
 // the input only and is shown. An error that is classified already stays as it is.
 func invalid(op, what string, err error) error {
-	var known *fault.Error
-	if errors.As(err, &known) {
+	if _, ok := errors.AsType[*fault.Error](err); ok {
 		return err
 	}
-	return invalidf(op, "%s: %v", what, err)
+	text := strings.ReplaceAll(err.Error(), "invalid argument: ", "")
+	if typed, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		// The decoder names Go types, which say nothing to a user.
+		field := cmp.Or(typed.Field[strings.LastIndexByte(typed.Field, '.')+1:], "it")
+		text = strings.Replace(text, typed.Error(), fmt.Sprintf("%s must not be of type %s", field, typed.Value), 1)
+	}
+	return invalidf(op, "%s: %s", what, text)
 }
 
 func invalidf(op, format string, args ...any) error {

@@ -359,6 +359,26 @@ func TestChangesLocation(t *testing.T) {
 	}
 }
 
+func TestDecodeCommitBounds(t *testing.T) {
+	t.Parallel()
+	update := `{"action":"remove-snapshot-ref","ref-name":"x"}`
+	many := strings.Repeat(update+",", maxUpdates)
+	_, err := DecodeCommit(body("", many+update), Limits{})
+	wantFault(t, err, fault.Invalid, "", "more than the limit of 10000")
+	decodeCommit(t, body("", many[:len(many)-1]))
+	_, err = DecodeCommit([]byte(`{"x":`+strings.Repeat("[", 501)), Limits{})
+	wantFault(t, err, fault.Invalid, "", "nested deeper than 500")
+	_, err = DecodeCommit(body("", update), Limits{MaxBytes: 10})
+	wantFault(t, err, fault.Invalid, "", "more than the limit of 10")
+	_, err = DecodeCommit(body("", `{"action":"`+strings.Repeat("x", 5000)+`"}`), Limits{})
+	wantFault(t, err, fault.Invalid, "", "unknown action")
+	if n := len(fault.Public(err)); n > maxMessage+10 {
+		t.Errorf("the message has %d bytes", n)
+	}
+	// Nothing at all is a commit that changes nothing.
+	decodeCommit(t, []byte(`{}`))
+}
+
 func TestLastUpdatedFollowsTheSnapshot(t *testing.T) {
 	t.Parallel()
 	base := tableWithHistory(t, 2)

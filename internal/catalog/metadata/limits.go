@@ -28,6 +28,18 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
+// Bytes returns the size of the longest document that is read.
+func (l Limits) Bytes() int64 { return l.withDefaults().MaxBytes }
+
+// Check refuses a request body that is too large or nested too deeply, as Invalid. It
+// serves bodies that this package does not decode itself.
+func (l Limits) Check(body []byte) error {
+	if err := l.check(body); err != nil {
+		return invalid("metadata.Limits.Check", "request body", err)
+	}
+	return nil
+}
+
 // check refuses a document that is too large or too deep. It is one flat pass and does
 // not otherwise judge the syntax: braces inside strings do not count, and text that is
 // no JSON at all fails later in the decoder, which cannot go deeper than this count.

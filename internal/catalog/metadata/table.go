@@ -19,6 +19,8 @@ var pathProperties = []string{
 	"write.object-storage.path", "write.folder-storage.path",
 }
 
+const maxFormatVersion = 3
+
 // parsedFactor estimates the memory of the decoded form (measured: 2, while its snapshots
 // are not looked at 1) and of what RefsOnlyJSON keeps, in multiples of the document.
 const parsedFactor = 3
@@ -32,8 +34,8 @@ type Table struct {
 	refsOnly func() []byte
 }
 
-// Parse reads a metadata file, plain or gzip. Metadata that the library cannot carry
-// without loss (snapshots encrypted with a key) is refused.
+// Parse reads a metadata file, plain or gzip, and keeps data. Metadata that the library
+// cannot carry without loss (snapshots encrypted with a key) is refused.
 func Parse(data []byte, limits Limits) (t *Table, err error) {
 	const op, what = "metadata.Parse", "table metadata"
 	defer guard(op, what, &err)
@@ -59,10 +61,9 @@ func Parse(data []byte, limits Limits) (t *Table, err error) {
 func decode(doc []byte) (*Table, error) {
 	meta, err := table.ParseMetadataBytesDeferredSnapshots(doc)
 	if errors.Is(err, table.ErrInvalidMetadataFormatVersion) {
-		// Other writers leave counters of later versions behind, and Java ignores
-		// them. Only the library sees the document without them.
-		if older, ok := dropLaterCounters(doc); ok {
-			meta, err = table.ParseMetadataBytesDeferredSnapshots(older)
+		var again []byte
+		if again, err = dropLaterCounters(doc, err); err == nil {
+			meta, err = table.ParseMetadataBytesDeferredSnapshots(again)
 		}
 	}
 	if err != nil {
@@ -79,12 +80,17 @@ func decode(doc []byte) (*Table, error) {
 }
 
 // dropLaterCounters removes top-level counters that the document's own format version
-// does not have. It reports false if there are none.
-func dropLaterCounters(doc []byte) ([]byte, bool) {
+// does not have: other writers leave them behind, and Java ignores them. Only the
+// library sees the document without them. If there are none it returns an error that
+// explains the refusal.
+func dropLaterCounters(doc []byte, refusal error) ([]byte, error) {
 	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(doc, &fields); err != nil {
+		return nil, err
+	}
 	var version int
-	if json.Unmarshal(doc, &fields) != nil || json.Unmarshal(fields["format-version"], &version) != nil {
-		return nil, false
+	if json.Unmarshal(fields["format-version"], &version) != nil || version < 1 || version > maxFormatVersion {
+		return nil, fmt.Errorf("format-version %s is not supported, only 1 to %d", fields["format-version"], maxFormatVersion)
 	}
 	before := len(fields)
 	if version < 3 {
@@ -94,10 +100,9 @@ func dropLaterCounters(doc []byte) ([]byte, bool) {
 		delete(fields, "last-sequence-number")
 	}
 	if len(fields) == before {
-		return nil, false
+		return nil, refusal
 	}
-	older, err := json.Marshal(fields)
-	return older, err == nil
+	return json.Marshal(fields)
 }
 
 // refuseEncrypted reports snapshots with a key-id: the library has no such field, and a

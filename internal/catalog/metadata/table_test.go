@@ -48,7 +48,7 @@ var hostile = map[string]struct{ doc, text string }{
 	"null":                          {`null`, "table metadata"},
 	"list":                          {`[]`, "table metadata"},
 	"no version":                    {`{}`, "table metadata"},
-	"version 4":                     {minimal(4, `"properties":{}`), "format-version"},
+	"version 4":                     {minimal(4, `"properties":{}`), `format-version 4 is not supported`},
 	"panic: null partition field":   {strings.Replace(minimal(2, `"properties":{}`), `{"spec-id":0,"fields":[]}`, `{"spec-id":0,"fields":[null]}`, 1), "malformed"},
 	"panic: null partition field 1": {strings.Replace(minimal(1, `"properties":{}`), `"partition-spec":[]`, `"partition-spec":[null]`, 1), "malformed"},
 	"panic: null schema in v1":      {minimal(1, `"schemas":[null]`), "malformed"},
@@ -86,8 +86,13 @@ func TestParseHostile(t *testing.T) {
 	}
 	t.Run("too large", func(t *testing.T) {
 		t.Parallel()
-		_, err := Parse([]byte(minimal(2, `"properties":{}`)), Limits{MaxBytes: 100})
+		limits := Limits{MaxBytes: 100}
+		_, err := Parse([]byte(minimal(2, `"properties":{}`)), limits)
 		wantFault(t, err, fault.Invalid, "", "more than the limit of 100")
+		wantFault(t, limits.Check(make([]byte, limits.Bytes()+1)), fault.Invalid, "", "request body")
+		if err := limits.Check(make([]byte, limits.Bytes())); err != nil {
+			t.Error(err)
+		}
 	})
 	t.Run("braces inside strings are no depth", func(t *testing.T) {
 		t.Parallel()
@@ -122,6 +127,10 @@ func TestParseTolerates(t *testing.T) {
 			}
 			if got.Property("k", "") != "v" {
 				t.Errorf("properties %v", got.Properties())
+			}
+			got.Properties()["k"] = "changed"
+			if got.Property("k", "") != "v" {
+				t.Error("Properties is no copy")
 			}
 			next := mustApply(t, got, `{"action":"set-properties","updates":{"a":"b"}}`)
 			if _, err := Parse(next.JSON(), Limits{}); err != nil {
@@ -239,6 +248,9 @@ func TestLocations(t *testing.T) {
 	want := []string{testLocation, "s3://bucket/data", "s3://bucket/folders"}
 	if diff := cmp.Diff(want, got.Locations()); diff != "" {
 		t.Error(diff)
+	}
+	if got.Location() != testLocation {
+		t.Errorf("location %s", got.Location())
 	}
 	if got.MetadataDir() != "s3://bucket/data" {
 		t.Errorf("metadata in %s", got.MetadataDir())

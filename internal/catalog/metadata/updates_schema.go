@@ -49,7 +49,7 @@ type addSpec struct {
 	Spec *iceberg.UnboundPartitionSpec `json:"spec"`
 }
 
-func (u *addSpec) apply(ed *editor) error { return ed.addSpec(u.Spec.PartitionSpec.Clone()) }
+func (u *addSpec) apply(ed *editor) error { return ed.addSpec(u.Spec.Clone()) }
 
 type setDefaultSpec struct {
 	ID int `json:"spec-id"`

@@ -229,6 +229,7 @@ var updateCases = []struct {
 	{name: "unknown action", updates: fixed(`{"action":"enable-row-lineage"}`), fails: `unknown action "enable-row-lineage"`},
 	{name: "no action", updates: fixed(`{"uuid":"x"}`), fails: "action is required"},
 	{name: "null update", updates: fixed(`null`), fails: "action is required"},
+	{name: "wrong type", updates: fixed(`{"action":"set-location","location":{"a":1}}`), fails: "set-location: location must not be of type object"},
 	{name: "missing field", updates: fixed(`{"action":"set-location"}`), fails: "set-location requires location"},
 }
 

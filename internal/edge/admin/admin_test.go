@@ -81,9 +81,11 @@ func (s *store) Retry(_ context.Context, id job.ID, opts job.RetryOptions) (job.
 	s.opts = opts
 	return s.do("retry", id, job.Pending)
 }
+
 func (s *store) Ack(_ context.Context, id job.ID) (job.Row, error) {
 	return s.do("ack", id, job.Failed)
 }
+
 func (s *store) Pause(_ context.Context, id job.ID) (job.Row, error) {
 	return s.do("pause", id, job.Pending)
 }
@@ -125,7 +127,7 @@ func call(t *testing.T, h http.Handler, method, target, body string) (*http.Resp
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body)))
 	resp := w.Result()
-	defer resp.Body.Close() //nolint:errcheck // a recorder's body
+	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)

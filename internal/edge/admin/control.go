@@ -21,7 +21,7 @@ type action struct {
 }
 
 // runner has the shape of a method expression, hence its context comes second.
-type runner = func(Control, context.Context, job.ID, job.RetryOptions) (job.Row, error) //nolint:revive // see above
+type runner = func(Control, context.Context, job.ID, job.RetryOptions) (job.Row, error)
 
 var actions = []action{
 	{"cancel", plain(Control.Cancel)},

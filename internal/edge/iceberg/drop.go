@@ -40,10 +40,8 @@ func (e *edge) dropTable(c *call) error {
 		return err
 	}
 	if !purge {
-		e.audit(c, "table dropped", "table", id.String(), "purgeRequested", false)
 		return e.none(c)
 	}
-	e.audit(c, "table dropped", "table", id.String(), "purgeRequested", true, "async", async, "job", e.Jobs.Name(j))
 	c.w.Header().Set(headerJob, e.Jobs.Name(j))
 	state := job.Pending
 	if async {

@@ -65,8 +65,7 @@ func (c *call) on() catalog.Call {
 	return catalog.Call{Warehouse: c.warehouse, Principal: c.principal.Name, RequestID: c.id}
 }
 
-// New returns the handler for everything below the base path, which is stripped before.
-func New(cfg Config) http.Handler {
+func (cfg Config) withDefaults() Config {
 	if cfg.PurgeWait <= 0 {
 		cfg.PurgeWait = 45 * time.Second
 	}
@@ -76,7 +75,18 @@ func New(cfg Config) http.Handler {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	e := &edge{Config: cfg}
+	return cfg
+}
+
+func newCall(w http.ResponseWriter, r *http.Request) *call {
+	c := &call{w: w, r: r, id: uuid.NewString()}
+	w.Header().Set("X-Request-Id", c.id)
+	return c
+}
+
+// New returns the handler for everything below the base path, which is stripped before.
+func New(cfg Config) http.Handler {
+	e := &edge{Config: cfg.withDefaults()}
 	for _, rt := range routes {
 		if rt.advertised {
 			e.endpoints = append(e.endpoints, rt.method+" /v1/{prefix}/"+rt.pattern)
@@ -87,8 +97,7 @@ func New(cfg Config) http.Handler {
 
 // ServeHTTP dispatches one request.
 func (e *edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &call{w: w, r: r, id: uuid.NewString()}
-	w.Header().Set("X-Request-Id", c.id)
+	c := newCall(w, r)
 	r.Body = http.MaxBytesReader(w, r.Body, e.MaxBody)
 	commits := false
 	defer func() {

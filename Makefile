@@ -1,0 +1,41 @@
+# Everything a person needs while working on Lethe; `make help` lists it.
+# CI runs `make test` (see .ci/run). Tools are pinned in tools/go.mod and built into bin/.
+
+SHELL := /bin/sh
+GO ?= go
+BENCH ?= purge
+
+.DEFAULT_GOAL := help
+.PHONY: help build run check test lint fmt bench tools clean
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/lethe
+	$(GO) build -o bin/lethe ./cmd/lethe
+
+run: build ## build and start a server with its defaults: http://127.0.0.1:8181, data in ./lethe-data
+	bin/lethe serve
+
+check: ## the fast loop: format, lint, unit tests that need no service
+	$(GO) build -o bin/ci ./test/ci
+	bin/ci check
+
+test: ## everything, as CI does: installs and starts what it needs, then runs all stages
+	$(GO) build -o bin/ci ./test/ci
+	bin/ci test
+
+tools:
+	cd tools && GOBIN="$(CURDIR)/bin" $(GO) install tool
+
+lint: tools ## run the linters
+	bin/golangci-lint run ./...
+
+fmt: tools ## format all Go files (gofumpt, gci)
+	bin/golangci-lint fmt ./...
+
+bench: ## run a benchmark: make bench BENCH=purge|drop
+	$(GO) run ./test/bench $(BENCH) --json
+
+clean: ## remove what was built here; data of servers stays
+	rm -rf bin .cache

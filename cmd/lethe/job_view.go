@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/lethe-project/lethe/client"
+)
+
+// stateOf is the state with what else a person must know of it.
+func stateOf(job client.Job) string {
+	words := []string{string(job.State)}
+	if job.Paused {
+		words = append(words, "paused")
+	}
+	if job.CancelRequested && job.State == client.Running {
+		words = append(words, "cancelling")
+	}
+	if job.Acked {
+		words = append(words, "acked")
+	}
+	return strings.Join(words, ",")
+}
+
+// summary tells the counts, leaving out those that are zero.
+func summary(counts client.Counts) string {
+	parts := []string{fmt.Sprintf("%s files, %s", count(counts.Files), size(counts.Bytes))}
+	for _, part := range []struct {
+		n    int64
+		text string
+	}{
+		{counts.Missing, "missing"},
+		{counts.SkippedTotal(), "skipped"},
+		{counts.Failed, "failed"},
+		{counts.Damaged, "damaged"},
+		{counts.Leftovers, "left over"},
+	} {
+		if part.n != 0 {
+			parts = append(parts, count(part.n)+" "+part.text)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// line is the job on one line, for those who wait.
+func line(job client.Job) string {
+	phase := ""
+	if job.Phase != "" && !job.State.Ended() {
+		phase = " " + job.Phase
+	}
+	return printable(fmt.Sprintf("%s %s%s: %s", job.Job, stateOf(job), phase, summary(job.Counts())))
+}
+
+// showJob writes everything a person wants to know of a job.
+func (c *console) showJob(job client.Job) error {
+	out := c.rows()
+	add := func(name, value string) {
+		if value != "" {
+			out.add(name, value)
+		}
+	}
+	counts := job.Counts()
+	add("job", job.Job)
+	add("state", stateOf(job))
+	add("object", strings.ToLower(job.Object.Type)+" "+job.Object.Identifier().String())
+	add("warehouse", job.Object.Warehouse)
+	add("location", job.Object.Location)
+	add("phase", job.Phase)
+	add("deleted", fmt.Sprintf("%s files, %s", count(counts.Files), size(counts.Bytes)))
+	for _, n := range []struct {
+		name string
+		n    int64
+	}{{"missing", counts.Missing}, {"failed", counts.Failed}, {"damaged", counts.Damaged}, {"left over", counts.Leftovers}} {
+		if n.n != 0 {
+			add(n.name, count(n.n))
+		}
+	}
+	for _, reason := range slices.Sorted(maps.Keys(counts.Skipped)) {
+		add("skipped", count(counts.Skipped[reason])+" "+reason)
+	}
+	add("attempts", fmt.Sprint(job.Attempts))
+	add("last error", job.LastError)
+	add("owner", job.Owner)
+	add("created", strings.TrimSpace(moment(job.CreatedAt)+" by "+job.CreatedBy))
+	add("updated", moment(job.UpdatedAt))
+	if job.State == client.Pending {
+		add("runs from", moment(job.AvailableAt))
+	}
+	if err := out.flush(); err != nil {
+		return err
+	}
+	if (job.State == client.Failed || job.State == client.Cancelled) && !job.Acked {
+		c.note("Run it again with lethe job retry %[1]s, or leave its files with lethe job ack %[1]s", job.Job)
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/lethe-project/lethe/internal/catalog"
+	"github.com/lethe-project/lethe/internal/edge/admin"
+	"github.com/lethe-project/lethe/internal/job"
+	"github.com/lethe-project/lethe/internal/purge"
+)
+
+// purgeJobs shows the purge jobs to the edges.
+type purgeJobs struct {
+	store  *purge.Store
+	runner *job.Runner
+}
+
+// Name is a job's public name.
+func (p *purgeJobs) Name(id job.ID) string { return p.store.Name(id) }
+
+// Wake tells the workers that a job was inserted.
+func (p *purgeJobs) Wake() { p.runner.Wake() }
+
+// Wait lets a job run and waits for its end.
+func (p *purgeJobs) Wait(ctx context.Context, id job.ID, limit time.Duration) (job.Row, error) {
+	return p.runner.Wait(ctx, id, limit)
+}
+
+// Job implements admin.Reader.
+func (p *purgeJobs) Job(ctx context.Context, id job.ID) (admin.Job, error) {
+	row, err := p.store.Jobs().Get(ctx, id)
+	if err != nil {
+		return admin.Job{}, err
+	}
+	j, err := p.store.Find(ctx, id)
+	if err != nil {
+		return admin.Job{}, err
+	}
+	return shown(purge.Listed{Job: j, Row: row})
+}
+
+// Jobs implements admin.Reader.
+func (p *purgeJobs) Jobs(ctx context.Context, f admin.Filter, page job.Page) ([]admin.Job, job.Page, error) {
+	filter := purge.Filter{Warehouse: f.Warehouse, Name: f.Table, State: f.State}
+	if len(f.Namespace) > 0 {
+		filter.Namespace = catalog.Namespace(f.Namespace).Key()
+	}
+	rows, next, err := p.store.List(ctx, filter, page)
+	if err != nil {
+		return nil, next, err
+	}
+	out := make([]admin.Job, len(rows))
+	for i, l := range rows {
+		if out[i], err = shown(l); err != nil {
+			return nil, next, err
+		}
+	}
+	return out, next, nil
+}
+
+func shown(l purge.Listed) (admin.Job, error) {
+	n, err := catalog.ParseNamespaceKey(l.Job.Namespace)
+	return admin.Job{Row: l.Row, Object: admin.Object{
+		Warehouse: l.Job.Warehouse, Namespace: n, Name: l.Job.Name, Type: string(l.Job.Type), Location: l.Job.TableLocation,
+	}}, err
+}

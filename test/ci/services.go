@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// command returns a stage that runs a program and shows its output.
+func command(name string, args ...string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		cmd := exec.CommandContext(ctx, name, args...)
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+		cmd.WaitDelay = 20 * time.Second
+		return cmd.Run()
+	}
+}
+
+// quiet runs a program whose output is only shown when it fails.
+func quiet(ctx context.Context, name string, args ...string) error {
+	if out, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", name, err, out)
+	}
+	return nil
+}
+
+// service is something the tests need and cannot build.
+type service struct {
+	name string
+	env  []string // what it gives to the tests
+	err  error
+	done chan struct{}
+}
+
+// startServices prepares everything in the background.
+func (r *run) startServices(ctx context.Context) []*service {
+	var services []*service
+	begin := func(name string, prepare func(context.Context) ([]string, error)) {
+		s := &service{name: name, done: make(chan struct{})}
+		services = append(services, s)
+		go func() {
+			defer close(s.done)
+			s.env, s.err = prepare(ctx)
+		}()
+	}
+	cluster := &postgres{}
+	r.onClose(func() {
+		for _, s := range services {
+			<-s.done
+		}
+		cluster.stop()
+	})
+	begin("C compiler of the race detector", func(ctx context.Context) ([]string, error) {
+		return nil, need(ctx, func() bool { return has("cc") || has("gcc") }, "gcc", "libc6-dev")
+	})
+	begin("PostgreSQL", cluster.start)
+	begin("PyIceberg", pyiceberg)
+	return services
+}
+
+// awaitServices waits for them. Outside CI a missing one is said, and its tests skip.
+func (r *run) awaitServices(ctx context.Context, services []*service) error {
+	var errs []error
+	for _, s := range services {
+		select {
+		case <-s.done:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if s.err != nil {
+			fmt.Printf("%s is missing, what needs it is skipped: %v\n", s.name, s.err)
+			errs = append(errs, fmt.Errorf("%s is missing", s.name))
+			continue
+		}
+		r.env = append(r.env, s.env...)
+	}
+	if !r.ci {
+		return nil
+	}
+	return errors.Join(errs...)
+}
+
+var apt sync.Mutex // one at a time
+
+// need installs Debian packages unless found says that they are there.
+func need(ctx context.Context, found func() bool, names ...string) error {
+	if found() {
+		return nil
+	}
+	apt.Lock()
+	defer apt.Unlock()
+	if !has("apt-get") {
+		return fmt.Errorf("install %s", strings.Join(names, ", "))
+	}
+	// Debian makes and starts a cluster of its own otherwise.
+	script := `set -e
+export DEBIAN_FRONTEND=noninteractive
+mkdir -p /etc/postgresql-common
+[ -e /etc/postgresql-common/createcluster.conf ] || echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
+apt-get -o DPkg::Lock::Timeout=300 -q update
+apt-get -o DPkg::Lock::Timeout=300 -q install -y --no-install-recommends ` + strings.Join(names, " ")
+	args := []string{"sh", "-c", script}
+	if os.Geteuid() != 0 {
+		if !has("sudo") || quiet(ctx, "sudo", "-n", "true") != nil {
+			return fmt.Errorf("not root and no sudo without a password: run `apt-get install %s`", strings.Join(names, " "))
+		}
+		args = append([]string{"sudo", "-n"}, args...)
+	}
+	if err := quiet(ctx, args[0], args[1:]...); err != nil {
+		return err
+	}
+	if !found() {
+		return fmt.Errorf("not found after installing %s", strings.Join(names, ", "))
+	}
+	return nil
+}
+
+func has(program string) bool {
+	_, err := exec.LookPath(program)
+	return err == nil
+}
+
+// venv is where PyIceberg lives, made again when the pinned versions change.
+const (
+	venv         = ".cache/venv"
+	requirements = "test/conformance/pyiceberg/requirements.txt"
+)
+
+// pyiceberg makes a virtual environment with the pinned versions.
+func pyiceberg(ctx context.Context) ([]string, error) {
+	pins, err := os.ReadFile(requirements)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := filepath.Abs(venv)
+	if err != nil {
+		return nil, err
+	}
+	env := []string{"LETHE_PYTHON=" + filepath.Join(dir, "bin", "python")}
+	sum := sha256.Sum256(pins)
+	mark, want := filepath.Join(dir, "made-from"), hex.EncodeToString(sum[:])
+	if got, err := os.ReadFile(mark); err == nil && string(got) == want {
+		return env, nil
+	}
+	usable := func() bool { return quiet(ctx, "python3", "-c", "import venv, ensurepip") == nil }
+	if err := need(ctx, usable, "python3", "python3-venv"); err != nil {
+		return nil, err
+	}
+	if err := quiet(ctx, "python3", "-m", "venv", "--clear", dir); err != nil {
+		return nil, err
+	}
+	if err := quiet(ctx, filepath.Join(dir, "bin", "pip"), "install", "--disable-pip-version-check", "--no-deps", "-r", requirements); err != nil {
+		return nil, err
+	}
+	return env, os.WriteFile(mark, []byte(want), 0o600)
+}
+
+// account returns the user that runs PostgreSQL, which refuses root.
+func account() (*user.User, error) {
+	if os.Geteuid() != 0 {
+		return user.Current()
+	}
+	return user.Lookup("postgres")
+}

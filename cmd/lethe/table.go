@@ -118,10 +118,12 @@ func (t *tableDropCmd) Run(ctx context.Context, c *console) error {
 	// Who waits here sees the progress, which one long request could not show.
 	opts := client.DropOptions{Purge: t.Purge, Async: t.Async || t.Wait}
 	dropped, err := warehouse.DropTable(ctx, id, opts)
-	if err != nil {
-		if client.IsNotFound(err) {
-			return hintError{err, "See which tables there are: lethe table ls " + shell(id.Namespace.String())}
-		}
+	switch {
+	case client.IsNotFound(err):
+		return hintError{err, "See which tables there are: lethe table ls " + shell(id.Namespace.String())}
+	case errors.Is(err, errInterrupted):
+		return hintError{err, "The table may be gone, and the server then goes on by itself: lethe job ls --table " + shell(client.Namespace{id.Name}.String())}
+	case err != nil:
 		return err
 	}
 	if dropped.Job == "" {

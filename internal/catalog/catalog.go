@@ -12,7 +12,7 @@
 //     registers that share a live table's metadata or uuid; such tables refuse purge.
 //   - The pointer to the metadata moves by compare-and-swap only.
 //
-// Lock order: warehouse → namespaces by id → tabulars by id → uuids by key →
+// Lock order: idempotency → warehouse → namespaces by id → tabulars by id → uuids by key →
 // locations → job. No store is called inside a transaction: metadata files are written
 // before, removed after a change that surely was not applied, and kept when nobody can
 // tell (docs/design/catalog.md has the lock table).
@@ -40,6 +40,7 @@ var Migrations = sqldb.Migrations{Owner: "catalog", Files: files}
 const (
 	CodeNoSuchNamespace   fault.Code = "NoSuchNamespace"
 	CodeNoSuchTable       fault.Code = "NoSuchTable"
+	CodeNoSuchView        fault.Code = "NoSuchView"
 	CodeAlreadyExists     fault.Code = "AlreadyExists"
 	CodeNamespaceNotEmpty fault.Code = "NamespaceNotEmpty"
 	CodePurging           fault.Code = "BeingPurged"      // the name or its uuid belongs to a purge
@@ -54,16 +55,13 @@ const (
 	CodeUnprocessable     fault.Code = "UnprocessableOne" // removals and updates of one key
 )
 
-// Kinds of entries.
-const (
-	kindTable = 1
-)
-
 // Call says on whose behalf and where an operation runs.
 type Call struct {
 	Warehouse *tenant.Warehouse
 	Principal string
 	RequestID string // unique per request; reads back an ambiguous commit
+
+	Idempotency *Idempotency // nil for a request without a key
 }
 
 // Config of a Catalog.

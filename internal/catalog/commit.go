@@ -7,38 +7,93 @@ import (
 	"github.com/lethe-project/lethe/internal/blob"
 	"github.com/lethe-project/lethe/internal/catalog/metadata"
 	"github.com/lethe-project/lethe/internal/fault"
-	"github.com/lethe-project/lethe/internal/sqldb"
 )
 
 // commitTries bounds how often one commit is validated again after another one won.
 const commitTries = 20
 
-const swapPointer sqldb.Statement = `UPDATE tabulars SET metadata_location = ?, metadata_hash = ?, uuid = ?, location = ?, updated_at = {now}
-	WHERE id = ? AND metadata_hash = ? AND metadata_location = ?`
-
-// errLostSwap says that another commit moved the pointer first.
-var errLostSwap = errors.New("catalog: the pointer moved")
+// TableCommit is one table's part of a commit.
+type TableCommit struct {
+	Identifier Identifier
+	Commit     *metadata.Commit
+}
 
 // CommitTable applies a commit. A lost race is validated again and retried here; only a
 // requirement that no longer holds is a conflict. An outcome that nobody can tell keeps
 // the new file and is fault.Unknown.
 func (c *Catalog) CommitTable(ctx context.Context, call Call, id Identifier, commit *metadata.Commit) (*Loaded, error) {
 	const op = "catalog.CommitTable"
-	if commit.AssertsCreate() {
-		return c.createByCommit(ctx, call, id, commit)
-	}
-	for range commitTries {
-		loaded, err := c.commitOnce(ctx, op, call, id, commit)
-		if !errors.Is(err, errLostSwap) {
-			return loaded, err
+	var m *member
+	err := c.retryCommit(ctx, op, call, func() (err error) {
+		if m, err = c.prepare(ctx, op, call, id, commit); err != nil {
+			return err
 		}
+		if m.unchanged {
+			_, err := c.Remember(ctx, call, m.file, nil)
+			return err
+		}
+		return c.commit(ctx, op, call, m.file, m)
+	})
+	if err != nil {
+		return nil, err
 	}
-	return nil, fault.New(op, fault.Conflict, CodeCommitFailed, "table %s changed %d times while this commit was applied: try again", id, commitTries)
+	return &Loaded{Table: m.doc.(*metadata.Table), MetadataLocation: m.file}, nil
 }
 
-func (c *Catalog) commitOnce(ctx context.Context, op string, call Call, id Identifier, commit *metadata.Commit) (*Loaded, error) {
-	w := call.Warehouse
-	e, base, err := c.load(ctx, op, w, id)
+// CommitTransaction applies the commits of several tables, all or none.
+func (c *Catalog) CommitTransaction(ctx context.Context, call Call, commits []TableCommit) error {
+	const op = "catalog.CommitTransaction"
+	seen := map[string]bool{}
+	for _, tc := range commits {
+		if err := tc.Identifier.check(op); err != nil {
+			return err
+		}
+		key := tc.Identifier.Namespace.Key() + tc.Identifier.Name
+		if seen[key] {
+			return fault.New(op, fault.Invalid, CodeBadRequest, "table %s stands in the transaction twice", tc.Identifier)
+		}
+		seen[key] = true
+	}
+	return c.retryCommit(ctx, op, call, func() error {
+		members := make([]*member, len(commits))
+		changes := false
+		for i, tc := range commits {
+			m, err := c.prepare(ctx, op, call, tc.Identifier, tc.Commit)
+			if err != nil {
+				return err
+			}
+			members[i] = m
+			changes = changes || !m.unchanged
+		}
+		if !changes {
+			_, err := c.Remember(ctx, call, "", nil)
+			return err
+		}
+		return c.commit(ctx, op, call, "", members...)
+	})
+}
+
+// retryCommit runs try again as long as others move a pointer first.
+func (c *Catalog) retryCommit(ctx context.Context, op string, _ Call, try func() error) error {
+	for range commitTries {
+		err := try()
+		if !errors.Is(err, errLostSwap) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return fault.Wrap(op, fault.Busy, "", context.Cause(ctx), "the request ended while its commit was retried, nothing was applied")
+		}
+	}
+	return fault.New(op, fault.Conflict, CodeCommitFailed, "the table changed %d times while this commit was applied: try again", commitTries)
+}
+
+// prepare validates a commit against the table as it stands, and makes its next
+// metadata. Nothing is written.
+func (c *Catalog) prepare(ctx context.Context, op string, call Call, id Identifier, commit *metadata.Commit) (*member, error) {
+	if commit.AssertsCreate() {
+		return c.prepareCreate(ctx, op, call, id, commit)
+	}
+	e, base, err := c.load(ctx, op, call.Warehouse, id)
 	if err != nil {
 		return nil, err
 	}
@@ -49,28 +104,80 @@ func (c *Catalog) commitOnce(ctx context.Context, op string, call Call, id Ident
 	if err != nil {
 		return nil, err
 	}
-	if !result.Changed {
-		return base, nil
+	m := &member{id: id, kind: KindTable, doc: result.Table, entry: e, file: e.metadataLocation, unchanged: !result.Changed, dropped: result.DroppedLogs}
+	if result.Changed {
+		m.places, err = newPlaces(op, call, base.Table, result.Table)
 	}
-	added, err := newPlaces(op, call, base.Table, result.Table)
+	return m, err
+}
+
+func (c *Catalog) prepareCreate(ctx context.Context, op string, call Call, id Identifier, commit *metadata.Commit) (*member, error) {
+	if err := id.check(op); err != nil {
+		return nil, err
+	}
+	if _, err := namespace(ctx, c.db, readNamespace, op, call.Warehouse.ID, id.Namespace); err != nil {
+		return nil, err
+	}
+	if err := c.nameFree(ctx, op, call, id); fault.Is(err, CodeAlreadyExists) {
+		return nil, fault.New(op, fault.Conflict, CodeCommitFailed, "Requirement failed: %s", fault.Public(err))
+	} else if err != nil {
+		return nil, err
+	}
+	if err := commit.Check(nil); err != nil {
+		return nil, err
+	}
+	table, err := commit.Build()
 	if err != nil {
 		return nil, err
 	}
-	file, err := c.writeMetadata(ctx, op, w, result.Table, metadata.NextVersion(base.MetadataLocation))
+	locs, err := places(op, call.Warehouse, table.Locations())
 	if err != nil {
 		return nil, err
+	}
+	// Nothing is written into a place that is not ours; the transaction asks again.
+	return &member{id: id, kind: KindTable, doc: table, places: locs}, c.precheck(ctx, op, call, locs)
+}
+
+// commit writes the members' files and applies them, then removes what the commit made
+// superfluous.
+func (c *Catalog) commit(ctx context.Context, op string, call Call, result string, members ...*member) error {
+	for i, m := range members {
+		if m.unchanged {
+			continue
+		}
+		version := 0
+		if m.entry != nil {
+			version = metadata.NextVersion(m.entry.metadataLocation)
+		}
+		if err := c.write(ctx, op, call, m, version); err != nil {
+			for _, done := range members[:i] {
+				if done.written {
+					c.discard(ctx, call.Warehouse, done.file)
+				}
+			}
+			return err
+		}
+	}
+	if result != "" {
+		result = members[0].file
 	}
 	c.step("commit.written")
-	if err := c.swap(ctx, op, call, e, result.Table, file, added); err != nil {
-		if !errors.Is(err, sqldb.ErrCommitUnknown) {
-			c.discard(ctx, w, file)
-		}
-		return nil, err
+	if err := c.apply(ctx, op, call, result, members...); err != nil {
+		return err
 	}
-	c.cache.put(cacheKey{e.key, file}, result.Table)
 	c.step("commit.swapped")
-	c.discard(ctx, w, result.DroppedLogs...)
-	return &Loaded{Table: result.Table, MetadataLocation: file}, nil
+	for _, m := range members {
+		c.remember(m)
+		c.discard(ctx, call.Warehouse, m.dropped...)
+	}
+	return nil
+}
+
+// remember puts applied metadata into the cache.
+func (c *Catalog) remember(m *member) {
+	if t, ok := m.doc.(*metadata.Table); ok {
+		c.cache.put(cacheKey{m.key(), m.file}, t)
+	}
 }
 
 // newPlaces returns the cleaned locations that the table did not have before.
@@ -92,57 +199,4 @@ func newPlaces(op string, call Call, before, after *metadata.Table) ([]blob.Loca
 		}
 	}
 	return added, nil
-}
-
-// swap moves the pointer from what was read to the new file. Locations that the commit
-// adds are claimed under the warehouse row; old ones stay the table's.
-func (c *Catalog) swap(ctx context.Context, op string, call Call, e *entry, t *metadata.Table, file string, added []blob.Location) error {
-	hash := hashOf(file)
-	confirm := sqldb.Confirm(func(ctx context.Context, tx *sqldb.Tx) (bool, error) {
-		var now entry
-		err := tx.QueryRow(ctx, lockEntryByID, e.id).Scan(now.fields()...)
-		switch {
-		case gone(err):
-			// Dropped since, before or after our commit: nobody can tell any more.
-			return false, errors.New("the table was dropped meanwhile")
-		case err != nil:
-			return false, err
-		case now.metadataLocation == file:
-			return true, nil
-		case now.metadataLocation == e.metadataLocation:
-			return false, nil
-		default:
-			return false, errors.New("the table was changed again meanwhile")
-		}
-	})
-	return c.db.Tx(ctx, func(tx *sqldb.Tx) error {
-		w := call.Warehouse.ID
-		if len(added) > 0 {
-			if err := exclusive(ctx, tx, w); err != nil {
-				return err
-			}
-		}
-		n, err := tx.Exec(ctx, swapPointer, file, hash, t.UUID(), t.Location(), e.id, e.metadataHash, e.metadataLocation)
-		if err != nil {
-			return err
-		}
-		if n != 1 {
-			return errLostSwap
-		}
-		if len(added) == 0 {
-			return nil
-		}
-		if err := lockKey(ctx, tx, w, e.key); err != nil {
-			return err
-		}
-		live, err := findTwins(ctx, tx, w, e.key, hash, e.id)
-		if err != nil {
-			return err
-		}
-		var shared []owner
-		for _, twin := range live {
-			shared = append(shared, owner{ownerEntry, twin.id})
-		}
-		return claimLocations(ctx, tx, op, w, owner{ownerEntry, e.id}, added, c.jobs, shared...)
-	}, confirm)
 }

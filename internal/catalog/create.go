@@ -9,7 +9,6 @@ import (
 	"github.com/lethe-project/lethe/internal/blob"
 	"github.com/lethe-project/lethe/internal/catalog/metadata"
 	"github.com/lethe-project/lethe/internal/fault"
-	"github.com/lethe-project/lethe/internal/sqldb"
 )
 
 // CreateTable makes a table, or only prepares one when the request is staged: then
@@ -48,44 +47,54 @@ func (c *Catalog) createOnce(ctx context.Context, op string, call Call, id Ident
 	if err != nil {
 		return nil, err
 	}
-	if _, err := findEntry(ctx, c.db, selectEntry, op, w.ID, id); err == nil {
-		return nil, alreadyExists(op, id)
-	} else if !fault.Is(err, CodeNoSuchTable) {
+	if err := c.nameFree(ctx, op, call, id); err != nil {
 		return nil, err
 	}
 	if req.Stage {
 		return &Loaded{Table: table}, nil
 	}
-	ne := newEntry{id: id, table: table, places: locs, parent: row.location}
+	m := &member{id: id, kind: KindTable, doc: table, places: locs, parent: row.location}
 	if req.Location != "" || len(locs) > 1 {
-		ne.parent = ""
+		m.parent = ""
 	}
-	return c.createEntry(ctx, op, call, ne, 0)
+	if err := c.createEntry(ctx, op, call, m); err != nil {
+		return nil, err
+	}
+	return &Loaded{Table: table, MetadataLocation: m.file}, nil
 }
 
 // createEntry writes the first metadata file and the entry that names it.
-func (c *Catalog) createEntry(ctx context.Context, op string, call Call, ne newEntry, version int) (*Loaded, error) {
-	w := call.Warehouse
-	if ne.parent == "" {
+func (c *Catalog) createEntry(ctx context.Context, op string, call Call, m *member) error {
+	if m.parent == "" {
 		// Nothing is written into a place that is not ours; the transaction asks again.
-		if err := c.precheck(ctx, op, call, ne.places); err != nil {
-			return nil, err
+		if err := c.precheck(ctx, op, call, m.places); err != nil {
+			return err
 		}
 	}
-	file, err := c.writeMetadata(ctx, op, w, ne.table, version)
-	if err != nil {
-		return nil, err
+	if err := c.write(ctx, op, call, m, 0); err != nil {
+		return err
 	}
-	ne.metadataLocation = file
 	c.step("create.written")
-	if err := c.insert(ctx, op, call, ne); err != nil {
-		if !errors.Is(err, sqldb.ErrCommitUnknown) {
-			c.discard(ctx, w, file)
-		}
-		return nil, err
+	if err := c.apply(ctx, op, call, m.file, m); err != nil {
+		return err
 	}
-	c.cache.put(cacheKey{uuidKey(ne.table.UUID(), file), file}, ne.table)
-	return &Loaded{Table: ne.table, MetadataLocation: file}, nil
+	c.remember(m)
+	return nil
+}
+
+// nameFree refuses early what the transaction would refuse anyway: a name that a table
+// or a view has.
+func (c *Catalog) nameFree(ctx context.Context, op string, call Call, id Identifier) error {
+	for _, kind := range []Kind{KindTable, KindView} {
+		_, err := findEntry(ctx, c.db, selectEntry, op, call.Warehouse.ID, kind, id)
+		if err == nil {
+			return alreadyExists(op, kind, id)
+		}
+		if fault.KindOf(err) != fault.NotFound {
+			return err
+		}
+	}
+	return nil
 }
 
 // precheck refuses locations that another owner holds, without a lock.
@@ -102,32 +111,4 @@ func (c *Catalog) precheck(ctx context.Context, op string, call Call, locs []blo
 		}
 	}
 	return nil
-}
-
-// createByCommit makes a table by a commit that asserts its absence.
-func (c *Catalog) createByCommit(ctx context.Context, call Call, id Identifier, commit *metadata.Commit) (*Loaded, error) {
-	const op = "catalog.createByCommit"
-	if err := id.check(op); err != nil {
-		return nil, err
-	}
-	if _, err := namespace(ctx, c.db, readNamespace, op, call.Warehouse.ID, id.Namespace); err != nil {
-		return nil, err
-	}
-	if _, err := findEntry(ctx, c.db, selectEntry, op, call.Warehouse.ID, id); err == nil {
-		return nil, fault.New(op, fault.Conflict, CodeCommitFailed, "Requirement failed: table already exists: %s", id)
-	} else if !fault.Is(err, CodeNoSuchTable) {
-		return nil, err
-	}
-	if err := commit.Check(nil); err != nil {
-		return nil, err
-	}
-	table, err := commit.Build()
-	if err != nil {
-		return nil, err
-	}
-	locs, err := places(op, call.Warehouse, table.Locations())
-	if err != nil {
-		return nil, err
-	}
-	return c.createEntry(ctx, op, call, newEntry{id: id, table: table, places: locs}, 0)
 }

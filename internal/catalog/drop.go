@@ -44,27 +44,29 @@ func (c *Catalog) DropTable(ctx context.Context, call Call, id Identifier, opts 
 		return ok, err
 	})
 	c.step("drop.begin")
-	err := c.db.Tx(ctx, func(tx *sqldb.Tx) error {
+	err := c.change(ctx, call, func(tx *sqldb.Tx) (string, error) {
 		made = 0
-		e, err := findEntry(ctx, tx, lockEntry, op, w, id)
+		e, err := findEntry(ctx, tx, lockEntry, op, w, KindTable, id)
 		if err != nil {
-			return err
+			return "", err
 		}
 		dropped = *e
 		if opts.Purge {
 			if err := c.refuseShared(ctx, tx, op, call, id, e); err != nil {
-				return err
+				return "", err
 			}
 		}
 		if n, err := tx.Exec(ctx, deleteEntry, e.id); err != nil || n != 1 {
-			return errors.Join(err, wantOne(n))
+			return "", errors.Join(err, wantOne(n))
 		}
 		if !opts.Purge {
 			_, err := tx.Exec(ctx, freeLocations, ownerEntry, e.id)
-			return err
+			return "", err
 		}
-		made, err = c.handOver(ctx, tx, call, id, e)
-		return err
+		if made, err = c.handOver(ctx, tx, call, id, e); err != nil {
+			return "", err
+		}
+		return c.jobs.Name(made), nil
 	}, confirm)
 	if err != nil {
 		return 0, err

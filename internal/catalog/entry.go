@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"errors"
 
-	"github.com/lethe-project/lethe/internal/blob"
-	"github.com/lethe-project/lethe/internal/catalog/metadata"
 	"github.com/lethe-project/lethe/internal/fault"
 	"github.com/lethe-project/lethe/internal/sqldb"
 	"github.com/lethe-project/lethe/internal/tenant"
@@ -45,12 +43,12 @@ func (e *entry) fields() []any {
 	return []any{&e.id, &e.namespace, &e.name, &e.uuid, &e.key, &e.location, &e.metadataLocation, &e.metadataHash}
 }
 
-// findEntry reads one entry; sql.ErrNoRows becomes NoSuchTable.
-func findEntry(ctx context.Context, r sqldb.Reader, s sqldb.Statement, op string, w tenant.WarehouseID, id Identifier) (*entry, error) {
+// findEntry reads one entry of a kind, or answers NoSuchTable or NoSuchView.
+func findEntry(ctx context.Context, r sqldb.Reader, s sqldb.Statement, op string, w tenant.WarehouseID, kind Kind, id Identifier) (*entry, error) {
 	var e entry
-	err := r.QueryRow(ctx, s, w, id.Namespace.Key(), id.Name, kindTable).Scan(e.fields()...)
+	err := r.QueryRow(ctx, s, w, id.Namespace.Key(), id.Name, kind).Scan(e.fields()...)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, noSuchTable(op, id)
+		return nil, noSuch(op, kind, id)
 	}
 	if err != nil {
 		return nil, err
@@ -73,100 +71,6 @@ func findTwins(ctx context.Context, tx *sqldb.Tx, w tenant.WarehouseID, key, met
 		out = append(out, e)
 	}
 	return out, rows.Err()
-}
-
-// newEntry is what an insert writes.
-type newEntry struct {
-	id               Identifier
-	table            *metadata.Table
-	metadataLocation string
-	places           []blob.Location
-	// parent is the namespace's default parent that a default location was built from;
-	// empty for an explicit location, which takes the warehouse row and all looks.
-	parent string
-	// shares lets the entry have a live table's uuid, metadata file and locations
-	// (register only).
-	shares bool
-}
-
-// errParentMoved says that the namespace's default parent changed since it was read.
-var errParentMoved = errors.New("catalog: the namespace's location changed")
-
-// insert writes an entry and its locations after all checks of its kind.
-func (c *Catalog) insert(ctx context.Context, op string, call Call, n newEntry) error {
-	w := call.Warehouse.ID
-	explicit := n.parent == ""
-	hash := hashOf(n.metadataLocation)
-	key := uuidKey(n.table.UUID(), n.metadataLocation)
-	confirm := sqldb.Confirm(func(ctx context.Context, tx *sqldb.Tx) (bool, error) {
-		// The exclusive lock waits for the insert, which holds the row shared.
-		row, err := namespace(ctx, tx, lockNamespace, op, w, n.id.Namespace)
-		if fault.Is(err, CodeNoSuchNamespace) {
-			return false, nil
-		}
-		if err != nil {
-			return false, err
-		}
-		var e entry
-		err = tx.QueryRow(ctx, entryInPlace, row.id, n.id.Name).Scan(e.fields()...)
-		if errors.Is(err, sql.ErrNoRows) {
-			return false, nil
-		}
-		return e.metadataLocation == n.metadataLocation, err
-	})
-	return c.db.Tx(ctx, func(tx *sqldb.Tx) error {
-		if explicit {
-			if err := exclusive(ctx, tx, w); err != nil {
-				return err
-			}
-		}
-		row, err := namespace(ctx, tx, shareNamespace, op, w, n.id.Namespace)
-		if err != nil {
-			return err
-		}
-		if !explicit && row.location != n.parent {
-			return errParentMoved
-		}
-		id, err := tx.InsertID(ctx, insertEntry, w, row.id, kindTable, n.id.Name, n.table.UUID(), key, n.table.Location(), n.metadataLocation, hash)
-		if tx.Dialect().Classify(err) == sqldb.ClassUnique {
-			return alreadyExists(op, n.id)
-		}
-		if err != nil {
-			return err
-		}
-		mine := owner{ownerEntry, id}
-		if !explicit {
-			if err := c.refuseTombstone(ctx, tx, op, call, n.id); err != nil {
-				return err
-			}
-			return addLocations(ctx, tx, w, mine, n.places)
-		}
-		if err := lockKey(ctx, tx, w, key); err != nil {
-			return err
-		}
-		if err := c.refuseTombstone(ctx, tx, op, call, n.id); err != nil {
-			return err
-		}
-		holder, held, err := c.jobs.Holder(ctx, tx, int64(w), key, hash, 0)
-		if err != nil {
-			return err
-		}
-		if held {
-			return fault.New(op, fault.Conflict, CodePurging, "table uuid %s belongs to %s, an unsettled purge", n.table.UUID(), c.jobs.Name(holder))
-		}
-		live, err := findTwins(ctx, tx, w, key, hash, id)
-		if err != nil {
-			return err
-		}
-		var shared []owner
-		for _, t := range live {
-			if !n.shares {
-				return fault.New(op, fault.Conflict, CodeAlreadyExists, "table %s has the same uuid %s", t.name, n.table.UUID())
-			}
-			shared = append(shared, owner{ownerEntry, t.id})
-		}
-		return claimLocations(ctx, tx, op, w, mine, n.places, c.jobs, shared...)
-	}, confirm)
 }
 
 // refuseTombstone looks, after the entry was inserted or moved, for a PENDING or

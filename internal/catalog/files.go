@@ -44,7 +44,7 @@ func (c *Catalog) readMetadata(ctx context.Context, op string, w *tenant.Warehou
 }
 
 // writeMetadata writes a new metadata file and returns its location.
-func (c *Catalog) writeMetadata(ctx context.Context, op string, w *tenant.Warehouse, t *metadata.Table, version int) (string, error) {
+func (c *Catalog) writeMetadata(ctx context.Context, op string, w *tenant.Warehouse, t document, version int) (string, error) {
 	data, err := t.Encode()
 	if err != nil {
 		return "", err

@@ -92,10 +92,31 @@ func noSuchNamespace(op string, n Namespace) error {
 	return fault.New(op, fault.NotFound, CodeNoSuchNamespace, "Namespace does not exist: %s", n)
 }
 
-func noSuchTable(op string, id Identifier) error {
-	return fault.New(op, fault.NotFound, CodeNoSuchTable, "Table does not exist: %s", id)
+// Kind is what an entry is. Tables and views share one name space.
+type Kind int
+
+// The kinds, as they are stored.
+const (
+	KindTable Kind = 1
+	KindView  Kind = 2
+)
+
+// String returns the kind's name for messages.
+func (k Kind) String() string {
+	if k == KindView {
+		return "View"
+	}
+	return "Table"
 }
 
-func alreadyExists(op string, id Identifier) error {
-	return fault.New(op, fault.Conflict, CodeAlreadyExists, "Table already exists: %s", id)
+func noSuch(op string, kind Kind, id Identifier) error {
+	code := CodeNoSuchTable
+	if kind == KindView {
+		code = CodeNoSuchView
+	}
+	return fault.New(op, fault.NotFound, code, "%s does not exist: %s", kind, id)
+}
+
+func alreadyExists(op string, kind Kind, id Identifier) error {
+	return fault.New(op, fault.Conflict, CodeAlreadyExists, "%s already exists: %s", kind, id)
 }

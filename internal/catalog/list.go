@@ -28,7 +28,7 @@ func (c *Catalog) ListTables(ctx context.Context, call Call, n Namespace, page P
 	if err != nil {
 		return nil, Page{}, err
 	}
-	return c.list(ctx, listTabulars, page, row.id, kindTable)
+	return c.list(ctx, listTabulars, page, row.id, KindTable)
 }
 
 // list reads names by keyset, in statements of at most pageMax rows.

@@ -30,7 +30,7 @@ func (c *Catalog) load(ctx context.Context, op string, w *tenant.Warehouse, id I
 	// A file may go between the pointer's read and its own (a commit that removes old
 	// metadata): the pointer is read again as long as it moved.
 	for last := ""; ; {
-		e, err := findEntry(ctx, c.db, selectEntry, op, w.ID, id)
+		e, err := findEntry(ctx, c.db, selectEntry, op, w.ID, KindTable, id)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -65,7 +65,7 @@ func (c *Catalog) TableExists(ctx context.Context, call Call, id Identifier) err
 	if err := id.check(op); err != nil {
 		return err
 	}
-	_, err := findEntry(ctx, c.db, selectEntry, op, call.Warehouse.ID, id)
+	_, err := findEntry(ctx, c.db, selectEntry, op, call.Warehouse.ID, KindTable, id)
 	return err
 }
 

@@ -38,38 +38,38 @@ func (c *Catalog) CreateNamespace(ctx context.Context, call Call, n Namespace, p
 		return err
 	}
 	w := call.Warehouse
-	return c.db.Tx(ctx, func(tx *sqldb.Tx) error {
+	return c.change(ctx, call, func(tx *sqldb.Tx) (string, error) {
 		if err := exclusive(ctx, tx, w.ID); err != nil {
-			return err
+			return "", err
 		}
 		var parent int64
 		if len(n) > 1 {
 			row, err := namespace(ctx, tx, shareNamespace, op, w.ID, n.parent())
 			if err != nil {
-				return err
+				return "", err
 			}
 			parent = row.id
 		}
 		var one int
 		switch err := tx.QueryRow(ctx, namespaceIs, w.ID, n.Key()).Scan(&one); {
 		case err == nil:
-			return fault.New(op, fault.Conflict, CodeAlreadyExists, "Namespace already exists: %s", n)
+			return "", fault.New(op, fault.Conflict, CodeAlreadyExists, "Namespace already exists: %s", n)
 		case !errors.Is(err, sql.ErrNoRows):
-			return err
+			return "", err
 		}
 		location, canonical, err := c.defaultParent(ctx, tx, op, w, n, properties[propertyLocation])
 		if err != nil {
-			return err
+			return "", err
 		}
 		text, err := encodeProperties(properties)
 		if err != nil {
-			return err
+			return "", err
 		}
 		id, err := tx.InsertID(ctx, insertNamespace, w.ID, parent, n.Key(), location, text)
 		if err != nil {
-			return err
+			return "", err
 		}
-		return addLocations(ctx, tx, w.ID, owner{ownerNamespace, id}, []blob.Location{canonical})
+		return "", addLocations(ctx, tx, w.ID, owner{ownerNamespace, id}, []blob.Location{canonical})
 	})
 }
 
@@ -179,22 +179,22 @@ func (c *Catalog) UpdateProperties(ctx context.Context, call Call, n Namespace, 
 		moves = true
 	}
 	var out Changes
-	err := c.db.Tx(ctx, func(tx *sqldb.Tx) error {
+	err := c.change(ctx, call, func(tx *sqldb.Tx) (string, error) {
 		out = Changes{Updated: []string{}, Removed: []string{}, Missing: []string{}}
 		w := call.Warehouse
 		if moves {
 			if err := exclusive(ctx, tx, w.ID); err != nil {
-				return err
+				return "", err
 			}
 			if len(n) > 1 {
 				if _, err := namespace(ctx, tx, shareNamespace, op, w.ID, n.parent()); err != nil {
-					return err
+					return "", err
 				}
 			}
 		}
 		row, err := namespace(ctx, tx, lockNamespace, op, w.ID, n)
 		if err != nil {
-			return err
+			return "", err
 		}
 		before := row.properties[propertyLocation]
 		for _, k := range removals {
@@ -213,22 +213,22 @@ func (c *Catalog) UpdateProperties(ctx context.Context, call Call, n Namespace, 
 		if after := row.properties[propertyLocation]; after != before {
 			var canonical blob.Location
 			if location, canonical, err = c.defaultParent(ctx, tx, op, w, n, after); err != nil {
-				return err
+				return "", err
 			}
 			mine := owner{ownerNamespace, row.id}
 			if _, err := tx.Exec(ctx, freeLocations, mine.kind, mine.id); err != nil {
-				return err
+				return "", err
 			}
 			if err := addLocations(ctx, tx, w.ID, mine, []blob.Location{canonical}); err != nil {
-				return err
+				return "", err
 			}
 		}
 		text, err := encodeProperties(row.properties)
 		if err != nil {
-			return err
+			return "", err
 		}
 		_, err = tx.Exec(ctx, updateNamespace, location, text, row.id)
-		return err
+		return "", err
 	})
 	return out, err
 }
@@ -239,10 +239,10 @@ func (c *Catalog) DropNamespace(ctx context.Context, call Call, n Namespace) err
 	if err := n.check(op); err != nil {
 		return err
 	}
-	return c.db.Tx(ctx, func(tx *sqldb.Tx) error {
+	return c.change(ctx, call, func(tx *sqldb.Tx) (string, error) {
 		row, err := namespace(ctx, tx, lockNamespace, op, call.Warehouse.ID, n)
 		if err != nil {
-			return err
+			return "", err
 		}
 		for _, look := range []struct {
 			s    sqldb.Statement
@@ -255,17 +255,17 @@ func (c *Catalog) DropNamespace(ctx context.Context, call Call, n Namespace) err
 			var name string
 			err := tx.QueryRow(ctx, look.s, look.args...).Scan(&name)
 			if err == nil {
-				return fault.New(op, fault.Conflict, CodeNamespaceNotEmpty, "Namespace %s is not empty: it holds %s %s", n, look.what, name)
+				return "", fault.New(op, fault.Conflict, CodeNamespaceNotEmpty, "Namespace %s is not empty: it holds %s %s", n, look.what, name)
 			}
 			if !errors.Is(err, sql.ErrNoRows) {
-				return err
+				return "", err
 			}
 		}
 		if _, err := tx.Exec(ctx, freeLocations, ownerNamespace, row.id); err != nil {
-			return err
+			return "", err
 		}
 		_, err = tx.Exec(ctx, deleteNamespace, row.id)
-		return err
+		return "", err
 	}, sqldb.LockWait(dropLockWait))
 }
 

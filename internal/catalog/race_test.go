@@ -138,7 +138,7 @@ func TestForcedRaces(t *testing.T) {
 				n, m := b.namespace("n"), b.namespace("m")
 				b.create(ident(m, "t"))
 				return func(ctx context.Context) error { return b.cat.DropNamespace(ctx, b.call(), n) },
-					func(ctx context.Context) error { return b.cat.RenameTable(ctx, b.call(), ident(m, "t"), ident(n, "t")) }
+					func(ctx context.Context) error { return b.cat.Rename(ctx, b.call(), catalog.KindTable, ident(m, "t"), ident(n, "t")) }
 			},
 			first: fault.NotFound, then: fault.Conflict,
 		},
@@ -148,7 +148,7 @@ func TestForcedRaces(t *testing.T) {
 				n := b.namespace("n")
 				b.create(ident(n, "t"))
 				return purgeOf(b, ident(n, "t")), func(ctx context.Context) error {
-					return b.cat.RenameTable(ctx, b.call(), ident(n, "t"), ident(n, "u"))
+					return b.cat.Rename(ctx, b.call(), catalog.KindTable, ident(n, "t"), ident(n, "u"))
 				}
 			},
 			first: fault.NotFound, then: fault.NotFound,

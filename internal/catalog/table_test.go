@@ -43,11 +43,11 @@ func TestTableLife(t *testing.T) {
 		b.wantCode(err, fault.Conflict, catalog.CodeCommitFailed)
 
 		other := b.namespace("n", "m")
-		b.must(b.cat.RenameTable(ctx, b.call(), id, ident(other, "u")))
+		b.must(b.cat.Rename(ctx, b.call(), catalog.KindTable, id, ident(other, "u")))
 		b.wantCode(b.cat.TableExists(ctx, b.call(), id), fault.NotFound, catalog.CodeNoSuchTable)
 		b.create(id)
-		b.wantCode(b.cat.RenameTable(ctx, b.call(), id, ident(other, "u")), fault.Conflict, catalog.CodeAlreadyExists)
-		b.wantCode(b.cat.RenameTable(ctx, b.call(), id, ident(catalog.Namespace{"x"}, "u")), fault.NotFound, catalog.CodeNoSuchNamespace)
+		b.wantCode(b.cat.Rename(ctx, b.call(), catalog.KindTable, id, ident(other, "u")), fault.Conflict, catalog.CodeAlreadyExists)
+		b.wantCode(b.cat.Rename(ctx, b.call(), catalog.KindTable, id, ident(catalog.Namespace{"x"}, "u")), fault.NotFound, catalog.CodeNoSuchNamespace)
 		b.wantCode(b.cat.DropNamespace(ctx, b.call(), other), fault.Conflict, catalog.CodeNamespaceNotEmpty)
 
 		files := len(b.keys())
@@ -184,7 +184,7 @@ func TestTombstone(t *testing.T) {
 				_, err := b.cat.RegisterTable(ctx, b.call(), id, other.MetadataLocation)
 				return err
 			},
-			"rename to it": func() error { return b.cat.RenameTable(ctx, b.call(), ident(n, "other"), id) },
+			"rename to it": func() error { return b.cat.Rename(ctx, b.call(), catalog.KindTable, ident(n, "other"), id) },
 		}
 		for name, try := range tries {
 			if err := try(); fault.CodeOf(err) != catalog.CodePurging || !strings.Contains(err.Error(), b.jobs.Name(j)) {

@@ -1,6 +1,7 @@
 package job_test
 
 import (
+	"flag"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +15,13 @@ import (
 	"github.com/lethe-project/lethe/internal/sqldb/sqldbtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// Longer histories than rapid's own; the command line may still say otherwise.
+	if err := flag.Set("rapid.steps", "60"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // world is one database with a store on it.
 type world struct {

@@ -193,7 +193,7 @@ func TestModel(t *testing.T) {
 			rt.Repeat(map[string]func(*rapid.T){
 				"": m.check, "insert": m.insert, "claim": m.claim, "claim one": m.claimID, "heartbeat": m.heartbeat, "save": m.save, "save more": m.save,
 				"finish": m.finish, "cancel": m.cancel, "retry": m.retry, "ack": m.ack, "pause": m.pause, "resume": m.resume,
-				"time passes": m.pass, "time passes on": m.pass, "restart": m.restart, "prune": m.prune,
+				"time passes": m.pass, "restart": m.restart, "prune": m.prune, "attempt": m.attempt, "one more attempt": m.attempt, "die": m.die, "die again": m.die,
 			})
 		})
 	})
@@ -226,21 +226,25 @@ func (m *machine) pick(rt *rapid.T) (job.ID, *modelJob) {
 	return id, m.jobs[id]
 }
 
-// owner draws somebody who once won a lease, and tells whether it still holds it.
-func (m *machine) owner(rt *rapid.T) (r *modelRun, j *modelJob, holds bool) {
+// owner draws somebody who once won a lease.
+func (m *machine) owner(rt *rapid.T) *modelRun {
 	if len(m.runs) == 0 {
 		rt.Skip("no owners")
 	}
-	r = rapid.SampledFrom(m.runs).Draw(rt, "owner")
+	r := rapid.SampledFrom(m.runs).Draw(rt, "owner")
 	if rapid.Bool().Draw(rt, "latest") { // else most owners are long dead
 		r = m.runs[len(m.runs)-1]
 	}
-	j = m.jobs[r.lease.ID]
-	return r, j, j != nil && j.state == job.Running && j.epoch == r.lease.Epoch
+	return r
+}
+
+func (m *machine) holds(r *modelRun) (*modelJob, bool) {
+	j := m.jobs[r.lease.ID]
+	return j, j != nil && j.state == job.Running && j.epoch == r.lease.Epoch
 }
 
 func (m *machine) insert(rt *rapid.T) {
-	if len(m.order) == 6 { // a window of 8 shows them all
+	if len(m.order) == 4 { // a window of 8 shows them all, and each of them gets far
 		rt.Skip("enough")
 	}
 	later := rapid.IntRange(0, 4).Draw(rt, "later") == 0
@@ -319,7 +323,35 @@ func (m *machine) claim(rt *rapid.T) {
 }
 
 func (m *machine) claimID(rt *rapid.T) {
-	id, j := m.pick(rt)
+	id, _ := m.pick(rt)
+	m.claimJob(rt, id)
+}
+
+// attempt is a run from its claim to its end; the same steps apart rarely meet.
+func (m *machine) attempt(rt *rapid.T) {
+	if r := m.begin(rt); r != nil {
+		m.finishRun(rt, r)
+	}
+}
+
+// die is a run that nobody ends.
+func (m *machine) die(rt *rapid.T) { m.begin(rt) }
+
+func (m *machine) begin(rt *rapid.T) *modelRun {
+	id, _ := m.pick(rt)
+	m.passJob(rt, id)
+	if !m.claimJob(rt, id) {
+		return nil
+	}
+	r := m.runs[len(m.runs)-1]
+	if rapid.IntRange(0, 3).Draw(rt, "saves") == 0 {
+		m.saveRun(rt, r)
+	}
+	return r
+}
+
+func (m *machine) claimJob(rt *rapid.T, id job.ID) bool {
+	j := m.jobs[id]
 	row, ok, err := m.store.ClaimID(m.ctx, "model", id)
 	switch {
 	case err != nil || ok != j.runs():
@@ -329,10 +361,12 @@ func (m *machine) claimID(rt *rapid.T) {
 	case j.rests():
 		j.reclaim()
 	}
+	return ok
 }
 
 func (m *machine) heartbeat(rt *rapid.T) {
-	r, j, holds := m.owner(rt)
+	r := m.owner(rt)
+	j, holds := m.holds(r)
 	err := m.store.Heartbeat(m.ctx, r.lease)
 	if holds != (err == nil) || !holds && !errors.Is(err, job.ErrLeaseLost) {
 		rt.Fatalf("heartbeat: %v, holds %v", err, holds)
@@ -342,8 +376,10 @@ func (m *machine) heartbeat(rt *rapid.T) {
 	}
 }
 
-func (m *machine) save(rt *rapid.T) {
-	r, j, holds := m.owner(rt)
+func (m *machine) save(rt *rapid.T) { m.saveRun(rt, m.owner(rt)) }
+
+func (m *machine) saveRun(rt *rapid.T, r *modelRun) {
+	j, holds := m.holds(r)
 	to := job.Point{}
 	if j != nil {
 		to = j.point
@@ -377,8 +413,10 @@ func (m *machine) save(rt *rapid.T) {
 	}
 }
 
-func (m *machine) finish(rt *rapid.T) {
-	r, j, holds := m.owner(rt)
+func (m *machine) finish(rt *rapid.T) { m.finishRun(rt, m.owner(rt)) }
+
+func (m *machine) finishRun(rt *rapid.T, r *modelRun) {
+	j, holds := m.holds(r)
 	boom := errors.New("boom")
 	answers := map[string]error{
 		"done": nil, "failed": boom, "failed too": boom, "terminal": fmt.Errorf("x: %w", job.Terminal(boom)), "outage": job.Outage(boom), "outage too": job.Outage(boom),
@@ -459,7 +497,12 @@ func (m *machine) resume(rt *rapid.T) {
 
 // pass also is how an owner crashes: it does nothing for longer than its lease.
 func (m *machine) pass(rt *rapid.T) {
-	id, j := m.pick(rt)
+	id, _ := m.pick(rt)
+	m.passJob(rt, id)
+}
+
+func (m *machine) passJob(rt *rapid.T, id job.ID) {
+	j := m.jobs[id]
 	ms := pass.Milliseconds()
 	_, err := m.db.Exec(m.ctx, `UPDATE test_job SET heartbeat_at = heartbeat_at - ?, available_at = available_at - ?, outage_since = outage_since - ?, updated_at = updated_at - ? WHERE id = ?`,
 		ms, ms, ms, ms, int64(id))

@@ -17,7 +17,8 @@ type Config struct {
 	DeleteOutside bool          // delete what lies outside the table's locations and is nobody's
 	Events        Events
 	// Step is the seam of crash tests: it is called at every step boundary, with the
-	// level and one of the Step names. A test build stops there.
+	// level and one of the Step names, StepDeleted on a thread of the pool. A test build
+	// stops there.
 	Step func(level Level, step string)
 }
 

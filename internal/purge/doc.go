@@ -15,10 +15,9 @@
 //   - Memory does not grow with the number of files: metadata, one manifest and a few
 //     batches are held, and duplicates are removed by a bounded exact set.
 //
-// Failure model: content that was read and can not be decoded (UnreadableError), a
+// Failure model: content that was read and can not be decoded (tablefile.UnreadableError), a
 // missing or an encrypted manifest or list is damage; all that is readable below is
 // deleted, nothing above, and the job ends at once (job.TerminalError). Trouble of the
 // store as a whole is a job.OutageError. Everything else, a denial included, is an
-// ordinary failure, and the job is tried again. The package reads metadata and manifests
-// by itself, leniently: what a strict parser refuses must still be purgeable.
+// ordinary failure, and the job is tried again.
 package purge

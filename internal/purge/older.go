@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/lethe-project/lethe/internal/blob"
+	"github.com/lethe-project/lethe/internal/purge/tablefile"
 )
 
 // olderGroup is how many older metadata files go in one step: first the statistics that
@@ -89,6 +90,10 @@ func (a *walk) olderFile(ctx context.Context, s *sink, settled int64, uri string
 		s.trouble(at, at, s.missing)
 		return nil, nil
 	}
+	if why != "" && tablefile.IsUnreadable(err) { // not ours, and nothing of it is: no damage
+		s.trouble(at, at, func(u *unit) { s.skip(u, why, uri, 1) })
+		return nil, nil
+	}
 	if err != nil {
 		return nil, a.unread(ctx, s, uri, err, func(mark func(*unit)) { s.trouble(at, at, mark) })
 	}
@@ -170,7 +175,7 @@ func (a *walk) olderLocations(ctx context.Context) ([]blob.Location, error) {
 			case err == nil:
 			case ctx.Err() != nil:
 				return nil, context.Cause(ctx)
-			case blob.IsNotExist(err), IsUnreadable(err):
+			case blob.IsNotExist(err), tablefile.IsUnreadable(err):
 				continue // the level METADATA says what is to be said about it
 			default:
 				return nil, fmt.Errorf("purge: locations of older metadata: %w", err)

@@ -83,6 +83,9 @@ func (p *Progress) restart(l Level, fromStart bool) {
 	delete(p.Samples, "failed")
 	delete(p.Samples, "damaged")
 	if fromStart {
+		if l == Data {
+			p.Accepted = 0
+		}
 		t := p.level(l)
 		t.Missing, t.Skipped = 0, nil
 	}

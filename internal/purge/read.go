@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lethe-project/lethe/internal/blob"
+	"github.com/lethe-project/lethe/internal/purge/tablefile"
 )
 
 // maxBuffered is the size up to which an object is read whole before it is decoded: no
@@ -74,9 +75,9 @@ func (a *walk) read(ctx context.Context, obj blob.Object, decode func(io.Reader)
 	return decode(body)
 }
 
-func (a *walk) readMetadata(ctx context.Context, obj blob.Object) (m *Metadata, err error) {
+func (a *walk) readMetadata(ctx context.Context, obj blob.Object) (m *tablefile.Metadata, err error) {
 	err = a.read(ctx, obj, func(r io.Reader) error {
-		m, err = ReadMetadata(r)
+		m, err = tablefile.ReadMetadata(r)
 		return err
 	})
 	return m, err

@@ -116,11 +116,14 @@ func (s *sink) failedLocked(u *unit, uri string, err error) {
 	s.cfg.Events.files(Tally{}, 1)
 }
 
-// accepted counts a missing file that the operator declared settled.
+// accepted counts a missing file that the operator declared settled; a list is met
+// again above DATA.
 func (s *sink) accepted() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.progress.Accepted++
+	if s.level == Data {
+		s.progress.Accepted++
+	}
 }
 
 // add queues one key and may wait until a batch in flight is done.

@@ -6,10 +6,11 @@ import (
 	"io"
 
 	"github.com/lethe-project/lethe/internal/blob"
+	"github.com/lethe-project/lethe/internal/purge/tablefile"
 )
 
 // visit is called for a manifest at its position and ends the units that it begins.
-type visit func(at position, m ManifestFile) error
+type visit func(at position, m tablefile.ManifestFile) error
 
 // eachManifest meets every distinct manifest of all snapshots, in a fixed order: files
 // of metadata and lists never change, so that a position means the same in every
@@ -20,7 +21,7 @@ func (a *walk) eachManifest(ctx context.Context, s *sink, fn visit) error {
 	from := position{a.from.next.snapshot, a.from.next.manifest, 0}
 	for i, snap := range a.root.Snapshots {
 		at := position{snapshot: int64(i)}
-		each := func(m ManifestFile) error {
+		each := func(m tablefile.ManifestFile) error {
 			here := at
 			at.manifest++
 			if !manifests.add(m.Path) || here.before(from) {
@@ -39,7 +40,7 @@ func (a *walk) eachManifest(ctx context.Context, s *sink, fn visit) error {
 			}
 		}
 		for _, path := range snap.Manifests {
-			if err := each(ManifestFile{Path: path, Files: -1}); err != nil {
+			if err := each(tablefile.ManifestFile{Path: path, Files: -1}); err != nil {
 				return err
 			}
 		}
@@ -49,7 +50,7 @@ func (a *walk) eachManifest(ctx context.Context, s *sink, fn visit) error {
 
 // list reads one manifest list and keeps its trouble at the position it had come to.
 // A list that is passed over was judged before; it is read for its names alone.
-func (a *walk) list(ctx context.Context, s *sink, snap Snapshot, at *position, over bool, each func(ManifestFile) error) error {
+func (a *walk) list(ctx context.Context, s *sink, snap tablefile.Snapshot, at *position, over bool, each func(tablefile.ManifestFile) error) error {
 	obj, err := a.scope.space.Resolve(snap.ManifestList)
 	if err != nil || dotted(obj) {
 		// This warehouse can neither read nor delete it: skipped, counted at its own level.
@@ -62,7 +63,7 @@ func (a *walk) list(ctx context.Context, s *sink, snap Snapshot, at *position, o
 		return nil
 	}
 	err = a.read(ctx, obj, func(r io.Reader) error {
-		return ReadList(r, func(m ManifestFile) error { return abort(each(m)) })
+		return tablefile.ReadList(r, func(m tablefile.ManifestFile) error { return abort(each(m)) })
 	})
 	if over && !errors.As(err, new(*abortError)) {
 		return nil
@@ -84,7 +85,7 @@ func (a *walk) unread(ctx context.Context, s *sink, uri string, err error, mark 
 		s.accepted()
 	case blob.IsNotExist(err):
 		mark(func(u *unit) { s.damaged(u, uri, "missing") })
-	case IsUnreadable(err):
+	case tablefile.IsUnreadable(err):
 		mark(func(u *unit) { s.damaged(u, uri, "unreadable") })
 	case blob.ClassOf(err).Outage():
 		return err
@@ -111,7 +112,7 @@ func abort(err error) error {
 func (a *walk) data(ctx context.Context, s *sink) error {
 	files := newSeen(seenFiles)
 	gc := a.root.GCEnabled()
-	return a.eachManifest(ctx, s, func(at position, m ManifestFile) error {
+	return a.eachManifest(ctx, s, func(at position, m tablefile.ManifestFile) error {
 		next := position{at.snapshot, at.manifest + 1, 0}
 		if !gc {
 			u := s.begin(at)
@@ -125,7 +126,7 @@ func (a *walk) data(ctx context.Context, s *sink) error {
 		}
 		u := s.begin(later(at, a.from.next))
 		err = a.read(ctx, obj, func(r io.Reader) error {
-			return ReadManifest(r, m, func(e Entry) error {
+			return tablefile.ReadManifest(r, m, func(e tablefile.Entry) error {
 				if at.before(a.from.next) { // settled before the pass was left
 					at.entry++
 					return nil
@@ -156,7 +157,7 @@ func (a *walk) data(ctx context.Context, s *sink) error {
 
 // manifests deletes the manifests that the lists name.
 func (a *walk) manifests(ctx context.Context, s *sink) error {
-	return a.eachManifest(ctx, s, func(at position, m ManifestFile) error {
+	return a.eachManifest(ctx, s, func(at position, m tablefile.ManifestFile) error {
 		next := position{at.snapshot, at.manifest + 1, 0}
 		u := s.begin(at)
 		if !a.held[m.Path] {

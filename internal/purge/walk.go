@@ -8,6 +8,7 @@ import (
 
 	"github.com/lethe-project/lethe/internal/blob"
 	"github.com/lethe-project/lethe/internal/job"
+	"github.com/lethe-project/lethe/internal/purge/tablefile"
 )
 
 // Bytes that the exact sets of one pass remember.
@@ -46,7 +47,7 @@ type walk struct {
 	progress *Progress
 	level    Level // whose deletes may have begun
 	from     cursor
-	root     *Metadata
+	root     *tablefile.Metadata
 	held     map[string]bool // locations that only a higher level deletes
 }
 
@@ -104,11 +105,11 @@ func (a *walk) run(ctx context.Context) error {
 			return a.classify(err)
 		}
 	case blob.IsNotExist(err) && a.job.AcceptMissing:
-		a.progress.Accepted++
+		a.progress.Accepted = max(a.progress.Accepted, 1)
 	case blob.IsNotExist(err):
 		a.damage(a.job.MetadataLocation, "missing")
 		return a.giveUp(ctx, job.Terminal(fmt.Errorf("purge: %w: %w", ErrRootMissing, err)))
-	case IsUnreadable(err):
+	case tablefile.IsUnreadable(err):
 		a.damage(a.job.MetadataLocation, "unreadable")
 		return a.giveUp(ctx, job.Terminal(err))
 	default:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +18,7 @@ import (
 
 func (s suite) deleteMany(t *testing.T) {
 	for _, n := range []int{1, 2, 999, blob.MaxDelete} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
 			t.Parallel()
 			b := s.open(t)
 			// Only some of the keys exist, which keeps a suite of real files quick.
@@ -75,7 +76,7 @@ func (s suite) race(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range writers {
 		wg.Go(func() {
-			errs[i] = b.Put(t.Context(), "new/dir/k", strings.NewReader(strings.Repeat(fmt.Sprint(i), 50_000)))
+			errs[i] = b.Put(t.Context(), "new/dir/k", strings.NewReader(strings.Repeat(strconv.Itoa(i), 50_000)))
 		})
 	}
 	wg.Wait()
@@ -93,7 +94,7 @@ func (s suite) race(t *testing.T) {
 	if winner < 0 {
 		t.Fatal("nobody won")
 	}
-	if got := get(t, b, "new/dir/k"); got != strings.Repeat(fmt.Sprint(winner), 50_000) {
+	if got := get(t, b, "new/dir/k"); got != strings.Repeat(strconv.Itoa(winner), 50_000) {
 		t.Errorf("the bytes are not the winner's")
 	}
 	wantKeys(t, b, "", "new/dir/k")

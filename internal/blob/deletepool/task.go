@@ -8,7 +8,7 @@ import (
 
 // task is a batch on its way. One goroutine at a time works on it.
 type task struct {
-	ctx     context.Context //nolint:containedctx // of the Submit call, as long as the batch
+	ctx     context.Context // of the Submit call, whose batch it is
 	batch   Batch
 	results []blob.Result // one per key, Failed without an error until answered
 	open    []int         // indexes of the keys that are still to be tried

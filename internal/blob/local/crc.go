@@ -1,6 +1,7 @@
 package local
 
 import (
+	"errors"
 	"io"
 	"os"
 	"strings"
@@ -77,7 +78,7 @@ func scanForNone(d *os.File) bool {
 				return false
 			}
 		}
-		if err == io.EOF { //nolint:errorlint // Readdirnames returns it bare
+		if errors.Is(err, io.EOF) {
 			return true
 		}
 		if err != nil {

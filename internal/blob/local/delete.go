@@ -61,7 +61,7 @@ func (b *Bucket) deleteIn(ctx context.Context, dir string, indexes []int, bases 
 		}
 		return
 	}
-	defer d.Close() //nolint:errcheck // only read
+	defer func() { _ = d.Close() }()
 	noCRC := b.crc.none(dir, d, len(indexes))
 	for _, i := range indexes {
 		if ctx.Err() != nil {

@@ -61,7 +61,7 @@ func (b *Bucket) files(ctx context.Context, dir, base string, fn func(blob.Info)
 	if err != nil {
 		return nil, failed(err)
 	}
-	defer d.Close() //nolint:errcheck // only read
+	defer func() { _ = d.Close() }()
 	for {
 		if ctx.Err() != nil {
 			return nil, failed(context.Cause(ctx))

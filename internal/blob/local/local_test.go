@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -123,7 +124,7 @@ func TestDirectoryAsKey(t *testing.T) {
 func TestChecksumsGoWithTheirFiles(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 100, 1000} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			b := open(t, dir)

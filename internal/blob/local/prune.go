@@ -62,7 +62,7 @@ func (b *Bucket) removeEmpty(dir string) error {
 	if err != nil {
 		return settledPrune(err)
 	}
-	defer parent.Close() //nolint:errcheck // only read
+	defer func() { _ = parent.Close() }()
 	err = rmdir(parent, path.Base(dir))
 	if isNotEmpty(err) && b.removeLeftovers(dir) {
 		err = rmdir(parent, path.Base(dir))
@@ -89,7 +89,7 @@ func (b *Bucket) removeLeftovers(dir string) bool {
 	if err != nil {
 		return false
 	}
-	defer d.Close() //nolint:errcheck // only read
+	defer func() { _ = d.Close() }()
 	names, err := d.Readdirnames(listChunk)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false
@@ -114,7 +114,7 @@ func (b *Bucket) removeLeftover(d *os.File, name string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer func() { _ = f.Close() }()
 	if err := tryLock(f); err != nil {
 		return fmt.Errorf("temporary file in use: %w", err)
 	}

@@ -112,7 +112,7 @@ func (b *Bucket) syncDir(dir string) error {
 
 // ctxReader ends a copy when its context does.
 type ctxReader struct {
-	ctx context.Context //nolint:containedctx // lives as long as the one call
+	ctx context.Context // of the one call it lives in
 	r   io.Reader
 }
 

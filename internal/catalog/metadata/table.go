@@ -2,6 +2,7 @@ package metadata
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -90,7 +91,8 @@ func dropLaterCounters(doc []byte, refusal error) ([]byte, error) {
 	}
 	var version int
 	if json.Unmarshal(fields["format-version"], &version) != nil || version < 1 || version > maxFormatVersion {
-		return nil, fmt.Errorf("format-version %s is not supported, only 1 to %d", fields["format-version"], maxFormatVersion)
+		return nil, fmt.Errorf("format-version %s is not supported, only 1 to %d",
+			cmp.Or(string(fields["format-version"]), "(absent)"), maxFormatVersion)
 	}
 	before := len(fields)
 	if version < 3 {

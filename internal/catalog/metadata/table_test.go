@@ -48,6 +48,7 @@ var hostile = map[string]struct{ doc, text string }{
 	"null":                          {`null`, "table metadata"},
 	"list":                          {`[]`, "table metadata"},
 	"no version":                    {`{}`, "table metadata"},
+	"version absent":                {strings.Replace(minimal(2, `"properties":{}`), "format-version", "x", 1), "format-version (absent) is not supported"},
 	"version 4":                     {minimal(4, `"properties":{}`), `format-version 4 is not supported`},
 	"panic: null partition field":   {strings.Replace(minimal(2, `"properties":{}`), `{"spec-id":0,"fields":[]}`, `{"spec-id":0,"fields":[null]}`, 1), "malformed"},
 	"panic: null partition field 1": {strings.Replace(minimal(1, `"properties":{}`), `"partition-spec":[]`, `"partition-spec":[null]`, 1), "malformed"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/twmb/avro/ocf"
@@ -15,9 +16,26 @@ import (
 
 // Synthetic is a table of one snapshot that may name very many files, for benchmarks.
 type Synthetic struct {
-	Files       int
-	PerManifest int  // entries of one manifest; 0: all in one
-	Exist       bool // the files are made too
+	Files        int
+	PerManifest  int    // entries of one manifest; 0: all in one
+	PerPartition int    // consecutive files of one partition; 0: each of 100 partitions in turn
+	Exist        bool   // the files are made too
+	UUID         string // a fixed one when empty
+	// Expired is the number of older snapshots that stand in the metadata besides, to
+	// make it long. Nobody made their manifest lists: to a purge that is damage.
+	Expired int
+}
+
+// DataFile is the URI of the i-th data file of a table at a location.
+func (s Synthetic) DataFile(location string, i int) string {
+	return fmt.Sprintf("%s/data/day=%02d/%08d-00000-4c1f8f2e-7a55-4b1e-9d3e-0a9f6b1c2d3e-00001.parquet", location, s.day(i), i)
+}
+
+func (s Synthetic) day(i int) int32 {
+	if s.PerPartition > 0 {
+		return int32(i / s.PerPartition)
+	}
+	return int32(i % 100)
 }
 
 // Write makes the table at a location and returns it without its lists of files. What
@@ -48,15 +66,47 @@ func (s Synthetic) Write(ctx context.Context, space *blob.Space, location string
 	if err := Write(ctx, space, list, body); err != nil {
 		return Table{}, err
 	}
-	t := Table{UUID: "00000000-0000-4000-8000-000000000001", Location: location, Metadata: location + "/metadata/00000-0.metadata.json"}
-	doc, err := json.Marshal(map[string]any{
-		"format-version": 2, "table-uuid": t.UUID, "location": location,
-		"snapshots": []any{map[string]any{"snapshot-id": 1, "manifest-list": list}},
-	})
+	t := Table{UUID: s.UUID, Location: location, Metadata: location + "/metadata/00000-0.metadata.json"}
+	if t.UUID == "" {
+		t.UUID = "00000000-0000-4000-8000-000000000001"
+	}
+	doc, err := json.Marshal(s.metadata(t, list))
 	if err != nil {
 		return Table{}, err
 	}
 	return t, Write(ctx, space, t.Metadata, doc)
+}
+
+// metadata is a whole metadata file of format version 2, as a catalog must accept it.
+func (s Synthetic) metadata(t Table, list string) map[string]any {
+	const began = 1_700_000_000_000
+	snapshot := func(id int, list string) map[string]any {
+		return map[string]any{
+			"snapshot-id": id, "sequence-number": id, "timestamp-ms": began + id, "manifest-list": list, "schema-id": 0,
+			"summary": map[string]any{"operation": "append", "total-records": strconv.Itoa(s.Files), "total-data-files": strconv.Itoa(s.Files)},
+		}
+	}
+	current := s.Expired + 1
+	snapshots := make([]any, 0, current)
+	for id := 1; id < current; id++ {
+		snapshots = append(snapshots, snapshot(id, fmt.Sprintf("%s/metadata/snap-%d-expired.avro", t.Location, id)))
+	}
+	return map[string]any{
+		"format-version": 2, "table-uuid": t.UUID, "location": t.Location, "last-updated-ms": began + current,
+		"last-sequence-number": current, "last-column-id": 2, "current-schema-id": 0,
+		"schemas": []any{map[string]any{"type": "struct", "schema-id": 0, "fields": []any{
+			map[string]any{"id": 1, "name": "id", "required": true, "type": "long"},
+			map[string]any{"id": 2, "name": "day", "required": false, "type": "date"},
+		}}},
+		"default-spec-id": 0, "last-partition-id": 1000,
+		"partition-specs": []any{map[string]any{"spec-id": 0, "fields": []any{
+			map[string]any{"source-id": 2, "field-id": 1000, "name": "order date-day", "transform": "identity"},
+		}}},
+		"default-sort-order-id": 0, "sort-orders": []any{map[string]any{"order-id": 0, "fields": []any{}}},
+		"properties": map[string]any{}, "current-snapshot-id": current,
+		"refs":      map[string]any{"main": map[string]any{"snapshot-id": current, "type": "branch"}},
+		"snapshots": append(snapshots, snapshot(current, list)),
+	}
 }
 
 // manifest streams one manifest into the store.
@@ -81,8 +131,7 @@ func (s Synthetic) entries(ctx context.Context, space *blob.Space, w io.Writer, 
 	}
 	snap, sizes := int64(1), []kv{{1, 2}, {2, 3}, {3, 4}}
 	for i := first; i < first+n; i++ {
-		day := int32(i % 100)
-		path := fmt.Sprintf("%s/data/day=%02d/%08d-00000-4c1f8f2e-7a55-4b1e-9d3e-0a9f6b1c2d3e-00001.parquet", location, day, i)
+		day, path := s.day(i), s.DataFile(location, i)
 		if s.Exist {
 			obj, err := space.Resolve(path)
 			if err != nil {

@@ -42,8 +42,9 @@ class Env:
         self.catalog.create_namespace(levels)
         return levels
 
-    def table(self, identifier, rows=ROWS, **options):
-        table = self.catalog.create_table(identifier, rows.schema, **options)
+    def table(self, identifier, rows=ROWS, schema=None, **options):
+        """A new table that holds the rows."""
+        table = self.catalog.create_table(identifier, schema or rows.schema, **options)
         table.append(rows)
         return table
 
@@ -118,10 +119,11 @@ def unblock(file):
 
 
 def raises(kind, text, call, *args, **kwargs):
-    """Assert that the call fails with an error of this kind whose message holds the text."""
+    """Assert that the call fails with an error of exactly this kind whose message holds the text."""
     try:
         call(*args, **kwargs)
     except kind as error:
+        assert type(error) is kind, f"{kind.__name__} expected, not {error!r}"
         assert text in str(error), f"{text!r} is not in {error!r}"
         return
     raise AssertionError(f"{kind.__name__} expected, nothing was raised")

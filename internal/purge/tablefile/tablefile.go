@@ -1,4 +1,14 @@
-package purge
+// Package tablefile reads what leads to a table's files: metadata, manifest lists and
+// manifests. It is lenient, because what a strict parser refuses must still be
+// purgeable: any format version, unknown fields, missing optional ones, other names
+// under known field ids.
+//
+// Failure model: an UnreadableError means that the bytes came and can not be decoded; a
+// panic of a decoder is one too. A failed read is the store's error, wrapped, whatever
+// the decoder made of it. An error of the caller's func comes back as it is.
+//
+// The package knows no job and no database, so that fuzzing it builds in seconds.
+package tablefile
 
 import (
 	"errors"
@@ -15,7 +25,9 @@ type UnreadableError struct {
 }
 
 // Error returns the text for logs.
-func (e *UnreadableError) Error() string { return "purge: unreadable " + e.What + ": " + e.Err.Error() }
+func (e *UnreadableError) Error() string {
+	return "tablefile: unreadable " + e.What + ": " + e.Err.Error()
+}
 
 // Unwrap returns the decoder's error.
 func (e *UnreadableError) Unwrap() error { return e.Err }
@@ -49,7 +61,7 @@ func (s *source) blame(what string, err error) error {
 	case err == nil:
 		return nil
 	case s.err != nil:
-		return fmt.Errorf("purge: read %s: %w", what, s.err)
+		return fmt.Errorf("tablefile: read %s: %w", what, s.err)
 	case IsUnreadable(err):
 		return err
 	default:

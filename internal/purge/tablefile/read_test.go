@@ -1,4 +1,4 @@
-package purge_test
+package tablefile_test
 
 import (
 	"bytes"
@@ -15,16 +15,17 @@ import (
 	"github.com/twmb/avro/ocf"
 
 	"github.com/lethe-project/lethe/internal/blob"
-	"github.com/lethe-project/lethe/internal/purge"
+	"github.com/lethe-project/lethe/internal/blob/mem"
 	"github.com/lethe-project/lethe/internal/purge/purgetest"
+	"github.com/lethe-project/lethe/internal/purge/tablefile"
 )
 
 func TestReadMetadata(t *testing.T) {
 	t.Parallel()
-	full := &purge.Metadata{
+	full := &tablefile.Metadata{
 		FormatVersion: 3, UUID: "u", Location: "s3://b/t",
 		Properties: map[string]string{"gc.enabled": "false", "n": "7"},
-		Snapshots: []purge.Snapshot{
+		Snapshots: []tablefile.Snapshot{
 			{ManifestList: "l1"}, {Manifests: []string{"m1", "m2"}}, {ManifestList: "l2", KeyID: "k"},
 		},
 		Log: []string{"v0", "v1"}, Statistics: []string{"p1", "p2"},
@@ -36,14 +37,14 @@ func TestReadMetadata(t *testing.T) {
 		"statistics":[{"statistics-path":"p1"}],"partition-statistics":[{"statistics-path":"p2"}]}`
 	tests := map[string]struct {
 		in   string
-		want *purge.Metadata // nil: unreadable
+		want *tablefile.Metadata // nil: unreadable
 	}{
 		"everything":       {doc, full},
 		"gzip":             {zip(doc), full},
 		"gzip cut":         {zip(doc)[:len(zip(doc))-6], nil},
-		"nulls":            {`{"format-version":2,"snapshots":null,"metadata-log":null,"statistics":null}`, &purge.Metadata{FormatVersion: 2}},
-		"only a location":  {`{"location":"s3://b/t"}`, &purge.Metadata{Location: "s3://b/t"}},
-		"newer than known": {`{"format-version":99,"location":"x","snapshots":[]}`, &purge.Metadata{FormatVersion: 99, Location: "x"}},
+		"nulls":            {`{"format-version":2,"snapshots":null,"metadata-log":null,"statistics":null}`, &tablefile.Metadata{FormatVersion: 2}},
+		"only a location":  {`{"location":"s3://b/t"}`, &tablefile.Metadata{Location: "s3://b/t"}},
+		"newer than known": {`{"format-version":99,"location":"x","snapshots":[]}`, &tablefile.Metadata{FormatVersion: 99, Location: "x"}},
 		"empty":            {"", nil},
 		"an array":         {"[]", nil},
 		"no table":         {`{"a":1}`, nil},
@@ -58,9 +59,9 @@ func TestReadMetadata(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := purge.ReadMetadata(strings.NewReader(tt.in))
+			got, err := tablefile.ReadMetadata(strings.NewReader(tt.in))
 			if tt.want == nil {
-				if !purge.IsUnreadable(err) {
+				if !tablefile.IsUnreadable(err) {
 					t.Fatalf("got %v, want unreadable", err)
 				}
 				return
@@ -86,12 +87,12 @@ func zip(s string) string {
 func TestGCEnabled(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]bool{"true": true, "TRUE": true, "false": false, "": false, "no": false, "1": false} {
-		m := purge.Metadata{Properties: map[string]string{"gc.enabled": value}}
+		m := tablefile.Metadata{Properties: map[string]string{"gc.enabled": value}}
 		if m.GCEnabled() != want {
 			t.Errorf("gc.enabled=%q: %v", value, !want)
 		}
 	}
-	if !(&purge.Metadata{}).GCEnabled() {
+	if !(&tablefile.Metadata{}).GCEnabled() {
 		t.Error("the default is true")
 	}
 }
@@ -126,18 +127,18 @@ func TestReadManifest(t *testing.T) {
 	const minimal = `{"type":"record","name":"e","fields":[{"name":"data_file","type":{"type":"record","name":"d","fields":[{"name":"file_path","type":"string"}]}}]}`
 	tests := map[string]struct {
 		body []byte
-		want []purge.Entry // nil: unreadable
+		want []tablefile.Entry // nil: unreadable
 	}{
-		"only paths": {container(t, minimal, object{"data_file": object{"file_path": "a"}}), []purge.Entry{{Path: "a"}}},
-		"no entries": {container(t, minimal), []purge.Entry{}},
+		"only paths": {container(t, minimal, object{"data_file": object{"file_path": "a"}}), []tablefile.Entry{{Path: "a"}}},
+		"no entries": {container(t, minimal), []tablefile.Entry{}},
 		"other names, known ids": {container(t, `{"type":"record","name":"e","fields":[
 			{"name":"f","field-id":2,"type":{"type":"record","name":"d","fields":[
 				{"name":"p","field-id":100,"type":"string"},{"name":"s","field-id":104,"type":"int"}]}}]}`,
-			object{"f": object{"p": "a", "s": 7}}), []purge.Entry{{Path: "a", Size: 7}}},
+			object{"f": object{"p": "a", "s": 7}}), []tablefile.Entry{{Path: "a", Size: 7}}},
 		"nullable": {container(t, `{"type":"record","name":"e","fields":[{"name":"status","type":["null","int"]},
 			{"name":"data_file","type":{"type":"record","name":"d","fields":[
 				{"name":"file_path","type":["null","string"]},{"name":"file_size_in_bytes","type":["null","long"]}]}}]}`,
-			object{"status": nil, "data_file": object{"file_path": "a", "file_size_in_bytes": nil}}), []purge.Entry{{Path: "a"}}},
+			object{"status": nil, "data_file": object{"file_path": "a", "file_size_in_bytes": nil}}), []tablefile.Entry{{Path: "a"}}},
 		"null path": {container(t, `{"type":"record","name":"e","fields":[
 			{"name":"data_file","type":{"type":"record","name":"d","fields":[{"name":"file_path","type":["null","string"]}]}}]}`,
 			object{"data_file": object{"file_path": nil}}), nil},
@@ -156,13 +157,13 @@ func TestReadManifest(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := []purge.Entry{}
-			err := purge.ReadManifest(bytes.NewReader(tt.body), purge.ManifestFile{Files: -1}, func(e purge.Entry) error {
+			got := []tablefile.Entry{}
+			err := tablefile.ReadManifest(bytes.NewReader(tt.body), tablefile.ManifestFile{Files: -1}, func(e tablefile.Entry) error {
 				got = append(got, e)
 				return nil
 			})
 			if tt.want == nil {
-				if !purge.IsUnreadable(err) {
+				if !tablefile.IsUnreadable(err) {
 					t.Fatalf("got %v, %v, want unreadable", got, err)
 				}
 				return
@@ -185,17 +186,17 @@ func TestTruncationNeedsBothWitnesses(t *testing.T) {
 		object{"data_file": object{"file_path": "a"}})
 	n := int64(len(body))
 	for name, tt := range map[string]struct {
-		known purge.ManifestFile
+		known tablefile.ManifestFile
 		bad   bool
 	}{
-		"exact":              {purge.ManifestFile{Length: n, Files: 1}, false},
-		"shorter, complete":  {purge.ManifestFile{Length: n + 1, Files: 1}, false},
-		"whole, fewer":       {purge.ManifestFile{Length: n, Files: 2}, false},
-		"shorter and fewer":  {purge.ManifestFile{Length: n + 1, Files: 2}, true},
-		"shorter, uncounted": {purge.ManifestFile{Length: n + 1, Files: -1}, true},
+		"exact":              {tablefile.ManifestFile{Length: n, Files: 1}, false},
+		"shorter, complete":  {tablefile.ManifestFile{Length: n + 1, Files: 1}, false},
+		"whole, fewer":       {tablefile.ManifestFile{Length: n, Files: 2}, false},
+		"shorter and fewer":  {tablefile.ManifestFile{Length: n + 1, Files: 2}, true},
+		"shorter, uncounted": {tablefile.ManifestFile{Length: n + 1, Files: -1}, true},
 	} {
-		err := purge.ReadManifest(bytes.NewReader(body), tt.known, func(purge.Entry) error { return nil })
-		if purge.IsUnreadable(err) != tt.bad || (err != nil) != tt.bad {
+		err := tablefile.ReadManifest(bytes.NewReader(body), tt.known, func(tablefile.Entry) error { return nil })
+		if tablefile.IsUnreadable(err) != tt.bad || (err != nil) != tt.bad {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -209,49 +210,69 @@ func TestErrorsKeepTheirBlame(t *testing.T) {
 	mine := errors.New("mine")
 	for at := 0; at < len(fixture.manifest); at += 41 {
 		r := io.MultiReader(bytes.NewReader(fixture.manifest[:at]), iotest.ErrReader(broken))
-		err := purge.ReadManifest(r, purge.ManifestFile{}, func(purge.Entry) error { return nil })
-		if purge.IsUnreadable(err) || blob.ClassOf(err) != blob.Unavailable {
+		err := tablefile.ReadManifest(r, tablefile.ManifestFile{}, func(tablefile.Entry) error { return nil })
+		if tablefile.IsUnreadable(err) || blob.ClassOf(err) != blob.Unavailable {
 			t.Fatalf("manifest broken at %d: %v", at, err)
 		}
 	}
 	for at := 0; at < len(fixture.list); at += 41 {
 		r := io.MultiReader(bytes.NewReader(fixture.list[:at]), iotest.ErrReader(broken))
-		if err := purge.ReadList(r, func(purge.ManifestFile) error { return nil }); purge.IsUnreadable(err) || blob.ClassOf(err) != blob.Unavailable {
+		if err := tablefile.ReadList(r, func(tablefile.ManifestFile) error { return nil }); tablefile.IsUnreadable(err) || blob.ClassOf(err) != blob.Unavailable {
 			t.Fatalf("list broken at %d: %v", at, err)
 		}
 	}
 	for at := 0; at < len(fixture.metadata); at += 41 {
 		r := io.MultiReader(bytes.NewReader(fixture.metadata[:at]), iotest.ErrReader(broken))
-		if _, err := purge.ReadMetadata(r); purge.IsUnreadable(err) || blob.ClassOf(err) != blob.Unavailable {
+		if _, err := tablefile.ReadMetadata(r); tablefile.IsUnreadable(err) || blob.ClassOf(err) != blob.Unavailable {
 			t.Fatalf("metadata broken at %d: %v", at, err)
 		}
 	}
-	if err := purge.ReadManifest(bytes.NewReader(fixture.manifest), purge.ManifestFile{}, func(purge.Entry) error { return mine }); err != mine { //nolint:errorlint // as it is
+	if err := tablefile.ReadManifest(bytes.NewReader(fixture.manifest), tablefile.ManifestFile{}, func(tablefile.Entry) error { return mine }); err != mine { //nolint:errorlint // as it is
 		t.Errorf("manifest: %v", err)
 	}
-	if err := purge.ReadList(bytes.NewReader(fixture.list), func(purge.ManifestFile) error { return mine }); err != mine { //nolint:errorlint // as it is
+	if err := tablefile.ReadList(bytes.NewReader(fixture.list), func(tablefile.ManifestFile) error { return mine }); err != mine { //nolint:errorlint // as it is
 		t.Errorf("list: %v", err)
 	}
 }
 
 type bodies struct{ manifest, list, metadata []byte }
 
-func fixtures(t tb) bodies {
+func fixtures(t testing.TB) bodies {
 	t.Helper()
-	w := newWorld(t)
-	table := w.table(w.builder("t", purgetest.Options{}).Append(20).Statistics().Append(3))
-	return bodies{read(w, table.Manifests[0]), read(w, table.Lists[1]), read(w, table.Metadata)}
+	return build(t, purgetest.Options{}, func(b *purgetest.Builder) { b.Append(20).Statistics().Append(3) })
 }
 
-// seeds returns bodies of all shapes, whole, cut and flipped.
-func seeds(f *testing.F, which func(w *world, table purgetest.Table) []byte) (out [][]byte) {
+// build makes a table in memory and returns the files that are read of it.
+func build(t testing.TB, opts purgetest.Options, commits func(b *purgetest.Builder)) bodies {
+	t.Helper()
+	space, err := blob.NewSpace(blob.Mount{Root: "mem://wh/root", Bucket: mem.New()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := purgetest.New(context.Background(), space, "mem://wh/root/t", opts)
+	commits(b)
+	table, err := b.Table()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(uri string) []byte {
+		body, err := purgetest.Read(context.Background(), space, uri)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return body
+	}
+	return bodies{read(table.Manifests[0]), read(table.Lists[len(table.Lists)-1]), read(table.Metadata)}
+}
+
+// seeds returns bodies of all versions and codecs, whole, cut and flipped.
+func seeds(f *testing.F, which func(b bodies) []byte) (out [][]byte) {
 	f.Helper()
 	for _, codec := range []string{"null", "deflate", "snappy", "zstandard"} {
 		for version := 1; version <= 3; version++ {
-			w := newWorld(f)
-			b := purgetest.New(context.Background(), w.space, w.root()+"/t", purgetest.Options{Version: version, Codec: codec, Gzip: version == 2})
-			rich(b)
-			body := which(w, w.table(b))
+			body := which(build(f, purgetest.Options{Version: version, Codec: codec, Gzip: version == 2}, func(b *purgetest.Builder) {
+				b.Append(5).Statistics().PositionDeletes(2).DeletionVectors(4).Remove().Rewrite().Append(3).Expire(1, true)
+			}))
 			flipped := bytes.Clone(body)
 			flipped[len(body)/2] ^= 0x55
 			out = append(out, body, body[:len(body)/3], body[:len(body)-9], flipped)
@@ -261,47 +282,47 @@ func seeds(f *testing.F, which func(w *world, table purgetest.Table) []byte) (ou
 }
 
 func FuzzManifest(f *testing.F) {
-	for _, s := range seeds(f, func(w *world, t purgetest.Table) []byte { return read(w, t.Manifests[0]) }) {
+	for _, s := range seeds(f, func(b bodies) []byte { return b.manifest }) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		err := purge.ReadManifest(bytes.NewReader(body), purge.ManifestFile{}, func(e purge.Entry) error {
+		err := tablefile.ReadManifest(bytes.NewReader(body), tablefile.ManifestFile{}, func(e tablefile.Entry) error {
 			if e.Path == "" || e.Size < 0 {
 				t.Errorf("entry %+v", e)
 			}
 			return nil
 		})
-		if err != nil && !purge.IsUnreadable(err) {
+		if err != nil && !tablefile.IsUnreadable(err) {
 			t.Errorf("neither read nor unreadable: %v", err)
 		}
 	})
 }
 
 func FuzzList(f *testing.F) {
-	for _, s := range seeds(f, func(w *world, t purgetest.Table) []byte { return read(w, t.Lists[0]) }) {
+	for _, s := range seeds(f, func(b bodies) []byte { return b.list }) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		err := purge.ReadList(bytes.NewReader(body), func(m purge.ManifestFile) error {
+		err := tablefile.ReadList(bytes.NewReader(body), func(m tablefile.ManifestFile) error {
 			if m.Path == "" {
 				t.Errorf("manifest %+v", m)
 			}
 			return nil
 		})
-		if err != nil && !purge.IsUnreadable(err) {
+		if err != nil && !tablefile.IsUnreadable(err) {
 			t.Errorf("neither read nor unreadable: %v", err)
 		}
 	})
 }
 
 func FuzzMetadata(f *testing.F) {
-	for _, s := range seeds(f, func(w *world, t purgetest.Table) []byte { return read(w, t.Metadata) }) {
+	for _, s := range seeds(f, func(b bodies) []byte { return b.metadata }) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		m, err := purge.ReadMetadata(bytes.NewReader(body))
+		m, err := tablefile.ReadMetadata(bytes.NewReader(body))
 		if err != nil {
-			if !purge.IsUnreadable(err) {
+			if !tablefile.IsUnreadable(err) {
 				t.Errorf("neither read nor unreadable: %v", err)
 			}
 			return

@@ -1,0 +1,57 @@
+package catalog
+
+import (
+	"context"
+
+	"github.com/lethe-project/lethe/internal/fault"
+	"github.com/lethe-project/lethe/internal/sqldb"
+)
+
+const moveEntry sqldb.Statement = "UPDATE tabulars SET namespace_id = ?, name = ?, updated_at = {now} WHERE id = ?"
+
+// Rename gives a table or view another name, in any namespace of its warehouse. Its
+// files and locations stay where they are.
+func (c *Catalog) Rename(ctx context.Context, call Call, kind Kind, from, to Identifier) error {
+	const op = "catalog.Rename"
+	if err := from.check(op); err != nil {
+		return err
+	}
+	if err := to.check(op); err != nil {
+		return err
+	}
+	w := call.Warehouse.ID
+	var moved int64
+	confirm := sqldb.Confirm(func(ctx context.Context, tx *sqldb.Tx) (bool, error) {
+		var now entry
+		if err := tx.QueryRow(ctx, lockEntryByID, moved).Scan(now.fields()...); err != nil {
+			return false, err
+		}
+		e, err := findEntry(ctx, tx, selectEntry, op, w, kind, to)
+		if fault.KindOf(err) == fault.NotFound {
+			return false, nil
+		}
+		return err == nil && e.id == moved, err
+	})
+	return c.change(ctx, call, func(tx *sqldb.Tx) (string, error) {
+		row, err := namespace(ctx, tx, shareNamespace, op, w, to.Namespace)
+		if err != nil {
+			return "", err
+		}
+		e, err := findEntry(ctx, tx, lockEntry, op, w, kind, from)
+		if err != nil {
+			return "", err
+		}
+		moved = e.id
+		if e.namespace == row.id && e.name == to.Name {
+			return "", alreadyExists(op, kind, to)
+		}
+		_, err = tx.Exec(ctx, moveEntry, row.id, to.Name, e.id)
+		if tx.Dialect().Classify(err) == sqldb.ClassUnique {
+			return "", alreadyExists(op, kind, to)
+		}
+		if err != nil {
+			return "", err
+		}
+		return "", c.refuseTombstone(ctx, tx, op, call, to)
+	}, confirm)
+}

@@ -1,0 +1,225 @@
+// Package iceberggo drives a built server through iceberg-go's REST client: the client's
+// own conformance suite, and a table's life with files on the local disk.
+package iceberggo
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/apache/iceberg-go"
+	"github.com/apache/iceberg-go/catalog"
+	"github.com/apache/iceberg-go/catalog/catalogtest"
+	"github.com/apache/iceberg-go/catalog/rest"
+	"github.com/apache/iceberg-go/table"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lethe-project/lethe/internal/sqldb/sqldbtest"
+	"github.com/lethe-project/lethe/test/proc"
+)
+
+// each runs fn against a server on every database.
+func each(t *testing.T, fn func(t *testing.T, server *proc.Server)) {
+	t.Helper()
+	for _, db := range sqldbtest.Servers(t) {
+		t.Run(string(db.Name), func(t *testing.T) {
+			t.Parallel()
+			fn(t, proc.Start(t, proc.Options{Database: db.URL(t)}))
+		})
+	}
+}
+
+func open(t *testing.T, server *proc.Server) *rest.Catalog {
+	t.Helper()
+	c, err := rest.NewCatalog(t.Context(), "lethe", server.CatalogURI(), rest.WithOAuthToken(server.Token(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func TestCatalogSuite(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, server *proc.Server) {
+		catalogtest.RunCatalogTests(t, catalogtest.Config{
+			NewCatalog:                  func(t *testing.T) catalog.Catalog { t.Helper(); return open(t, server) },
+			SupportsNamespaceProperties: true,
+		})
+	})
+}
+
+func TestTableLife(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, server *proc.Server) {
+		for _, ns := range []table.Identifier{
+			{"plain"},
+			{"nested", "a.b"},
+			{"with space", "ünï%41?#"}, // no plus sign: Java sends a space as one, iceberg-go a plus
+		} {
+			t.Run(strings.Join(ns, " "), func(t *testing.T) { life(t, server, ns) })
+		}
+	})
+}
+
+// life creates, appends, renames and purges a table and looks at the disk meanwhile.
+func life(t *testing.T, server *proc.Server, ns table.Identifier) {
+	t.Helper()
+	ctx, c := t.Context(), open(t, server)
+	for depth := range ns {
+		if err := c.CreateNamespace(ctx, ns[:depth+1], nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sibling := appended(t, c, name(ns, "sibling"), 1)
+	tbl := appended(t, c, name(ns, "t"), 3)
+	where := dir(t, tbl.Location())
+	if n := len(files(t, where)); n < 10 {
+		t.Fatalf("only %d files of the table before the purge", n)
+	}
+	others := beside(t, server.Warehouse(), where)
+
+	moved, err := c.RenameTable(ctx, name(ns, "t"), name(ns, "moved"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if moved.Location() != tbl.Location() {
+		t.Errorf("a rename moved the table to %s", moved.Location())
+	}
+	if err := c.PurgeTable(ctx, name(ns, "moved")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(where); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("left after the purge (%v): %q", err, slices.Sorted(maps.Keys(files(t, where))))
+	}
+	if diff := cmp.Diff(others, beside(t, server.Warehouse(), where)); diff != "" {
+		t.Errorf("the purge touched what is not its own (-before +after):\n%s", diff)
+	}
+	if _, err := c.LoadTable(ctx, name(ns, "moved")); !errors.Is(err, catalog.ErrNoSuchTable) {
+		t.Errorf("load after the purge: %v", err)
+	}
+	if n := rows(t, sibling); n != 2 {
+		t.Errorf("the sibling has %d rows, want 2", n)
+	}
+}
+
+func TestDropKeepsFiles(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, server *proc.Server) {
+		ctx, c := t.Context(), open(t, server)
+		ns := table.Identifier{"keep"}
+		if err := c.CreateNamespace(ctx, ns, nil); err != nil {
+			t.Fatal(err)
+		}
+		tbl := appended(t, c, name(ns, "t"), 2)
+		before := files(t, server.Warehouse())
+		if err := c.DropTable(ctx, name(ns, "t")); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(before, files(t, server.Warehouse())); diff != "" {
+			t.Errorf("a drop without purge changed files (-before +after):\n%s", diff)
+		}
+		again, err := c.RegisterTable(ctx, name(ns, "again"), tbl.MetadataLocation())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := rows(t, again); n != 4 {
+			t.Errorf("%d rows after it was registered again, want 4", n)
+		}
+	})
+}
+
+// name returns a new identifier; appending to a shared one would overwrite a neighbour's.
+func name(ns table.Identifier, tbl string) table.Identifier {
+	return append(slices.Clone(ns), tbl)
+}
+
+// appended creates a table of two columns and appends two rows, several times.
+func appended(t *testing.T, c *rest.Catalog, id table.Identifier, times int) *table.Table {
+	t.Helper()
+	ctx := t.Context()
+	schema := iceberg.NewSchema(0,
+		iceberg.NestedField{ID: 1, Name: "id", Type: iceberg.PrimitiveTypes.Int64},
+		iceberg.NestedField{ID: 2, Name: "city", Type: iceberg.PrimitiveTypes.String},
+	)
+	tbl, err := c.CreateTable(ctx, id, schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := arrow.NewSchema([]arrow.Field{
+		{Name: "id", Type: arrow.PrimitiveTypes.Int64, Nullable: true},
+		{Name: "city", Type: arrow.BinaryTypes.String, Nullable: true},
+	}, nil)
+	for range times {
+		build := array.NewRecordBuilder(memory.DefaultAllocator, fields)
+		build.Field(0).(*array.Int64Builder).AppendValues([]int64{1, 2}, nil)
+		build.Field(1).(*array.StringBuilder).AppendValues([]string{"Drachten", "Berlin"}, nil)
+		rdr, err := array.NewRecordReader(fields, []arrow.RecordBatch{build.NewRecordBatch()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tbl, err = tbl.Append(ctx, rdr, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return tbl
+}
+
+func rows(t *testing.T, tbl *table.Table) int64 {
+	t.Helper()
+	found, err := tbl.Scan().ToArrowTable(context.WithoutCancel(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer found.Release()
+	return found.NumRows()
+}
+
+// dir returns the path of a file: location, byte for byte.
+func dir(t *testing.T, location string) string {
+	t.Helper()
+	path, ok := strings.CutPrefix(location, "file://")
+	if !ok {
+		t.Fatalf("location %q is not on the local disk", location)
+	}
+	return path
+}
+
+// files returns the files below a directory with their bytes.
+func files(t *testing.T, root string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		found[path] = string(content)
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// beside returns the files below root that are not below where.
+func beside(t *testing.T, root, where string) map[string]string {
+	t.Helper()
+	found := files(t, root)
+	maps.DeleteFunc(found, func(path, _ string) bool { return strings.HasPrefix(path, where+string(filepath.Separator)) })
+	return found
+}

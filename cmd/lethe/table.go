@@ -122,7 +122,7 @@ func (t *tableDropCmd) Run(ctx context.Context, c *console) error {
 	case client.IsNotFound(err):
 		return hintError{err, "See which tables there are: lethe table ls " + shell(id.Namespace.String())}
 	case errors.Is(err, errInterrupted):
-		return hintError{err, "The table may be gone, and the server then goes on by itself: lethe job ls --table " + shell(client.Namespace{id.Name}.String())}
+		return hintError{err, "The table may be gone, and the server then goes on by itself: lethe job ls --table " + shell(id.Name)}
 	case err != nil:
 		return err
 	}

@@ -51,7 +51,8 @@ func (c *Catalog) createOnce(ctx context.Context, op string, call Call, id Ident
 		return nil, err
 	}
 	if req.Stage {
-		return &Loaded{Table: table}, nil
+		_, err := c.Remember(ctx, call, string(table.JSON()), nil)
+		return &Loaded{Table: table}, err
 	}
 	m := &member{id: id, kind: KindTable, doc: table, places: locs, parent: row.location}
 	if req.Location != "" || len(locs) > 1 {

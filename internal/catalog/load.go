@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 
 	"github.com/lethe-project/lethe/internal/catalog/metadata"
 	"github.com/lethe-project/lethe/internal/fault"
@@ -57,6 +58,18 @@ func (c *Catalog) metadataOf(ctx context.Context, op string, w *tenant.Warehouse
 	}
 	c.cache.put(k, t)
 	return t, nil
+}
+
+// LoadRecalled loads what an operation on a table stored as its result: a metadata
+// location, or the document of a staged create.
+func (c *Catalog) LoadRecalled(ctx context.Context, call Call, result string) (*Loaded, error) {
+	const op = "catalog.LoadRecalled"
+	if strings.HasPrefix(result, "{") {
+		t, err := metadata.Parse([]byte(result), c.limits)
+		return &Loaded{Table: t}, err
+	}
+	t, err := c.readMetadata(ctx, op, call.Warehouse, result)
+	return &Loaded{Table: t, MetadataLocation: result}, err
 }
 
 // TableExists returns NoSuchTable for a table that is not there.

@@ -159,7 +159,11 @@ func (c *Catalog) NamespaceExists(ctx context.Context, call Call, n Namespace) e
 }
 
 // Changes is the outcome of UpdateProperties, each list sorted.
-type Changes struct{ Updated, Removed, Missing []string }
+type Changes struct {
+	Updated []string `json:"updated"`
+	Removed []string `json:"removed"`
+	Missing []string `json:"missing"`
+}
 
 // UpdateProperties removes and sets properties of a namespace. A key in both lists is
 // an error.
@@ -227,8 +231,11 @@ func (c *Catalog) UpdateProperties(ctx context.Context, call Call, n Namespace, 
 		if err != nil {
 			return "", err
 		}
-		_, err = tx.Exec(ctx, updateNamespace, location, text, row.id)
-		return "", err
+		if _, err = tx.Exec(ctx, updateNamespace, location, text, row.id); err != nil {
+			return "", err
+		}
+		result, err := json.Marshal(out)
+		return string(result), err
 	})
 	return out, err
 }

@@ -138,7 +138,9 @@ func TestForcedRaces(t *testing.T) {
 				n, m := b.namespace("n"), b.namespace("m")
 				b.create(ident(m, "t"))
 				return func(ctx context.Context) error { return b.cat.DropNamespace(ctx, b.call(), n) },
-					func(ctx context.Context) error { return b.cat.Rename(ctx, b.call(), catalog.KindTable, ident(m, "t"), ident(n, "t")) }
+					func(ctx context.Context) error {
+						return b.cat.Rename(ctx, b.call(), catalog.KindTable, ident(m, "t"), ident(n, "t"))
+					}
 			},
 			first: fault.NotFound, then: fault.Conflict,
 		},

@@ -75,12 +75,12 @@ func TestFinish(t *testing.T) {
 			end{State: job.Pending, Outage: true, Delay: 10 * time.Second, Error: "boom"},
 		},
 
-		"yield":             {columns{"attempts": 2}, false, job.ErrYield, end{State: job.Pending, Attempts: 2}},
-		"yield, asked to":   {columns{"cancel_requested_at": 5}, false, job.ErrYield, end{State: job.Cancelled}},
-		"paused":            {columns{"attempts": 2, "paused": 1}, false, job.ErrPaused, end{State: job.Pending, Attempts: 2, Paused: true, Delay: -time.Hour}},
-		"shutdown":          {columns{"attempts": 4}, false, fmt.Errorf("read: %w", job.ErrShutdown), end{State: job.Pending, Attempts: 4, Delay: -time.Hour}},
-		"in doubt":          {columns{"attempts": 4}, false, job.ErrLeaseLost, end{State: job.Pending, Attempts: 4, Delay: 10 * time.Second}},
-		"cancelled":         {columns{"cancel_requested_at": 5, "paused": 1}, false, job.ErrCancelled, end{State: job.Cancelled}},
+		"yield":              {columns{"attempts": 2}, false, job.ErrYield, end{State: job.Pending, Attempts: 2}},
+		"yield, asked to":    {columns{"cancel_requested_at": 5}, false, job.ErrYield, end{State: job.Cancelled}},
+		"paused":             {columns{"attempts": 2, "paused": 1}, false, job.ErrPaused, end{State: job.Pending, Attempts: 2, Paused: true, Delay: -time.Hour}},
+		"shutdown":           {columns{"attempts": 4}, false, fmt.Errorf("read: %w", job.ErrShutdown), end{State: job.Pending, Attempts: 4, Delay: -time.Hour}},
+		"in doubt":           {columns{"attempts": 4}, false, job.ErrLeaseLost, end{State: job.Pending, Attempts: 4, Delay: 10 * time.Second}},
+		"cancelled":          {columns{"cancel_requested_at": 5, "paused": 1}, false, job.ErrCancelled, end{State: job.Cancelled}},
 		"cancelled, unasked": {nil, false, job.ErrCancelled, end{State: job.Pending, Attempts: 1, Delay: 10 * time.Second, Error: job.ErrCancelled.Error()}},
 	}
 	each(t, job.Config{}, job.Hooks{}, func(t *testing.T, w *world) {

@@ -1,12 +1,12 @@
 // Package job runs durable jobs that live as rows of a SQL table: claim, heartbeat,
 // fence, retry, control, prune. It knows no domain and is parameterised by table.
 //
-//	            insert                       claim (epoch+1)
-//	 (domain tx) ─────▶ PENDING ───────────────────────────▶ RUNNING ──▶ SUCCEEDED
-//	                      ▲  ▲   retry with backoff, yield,     │
-//	                      │  └──────── release, pause ──────────┤──────▶ FAILED
-//	                      │                                     │
-//	                      └── retry (operator) ── FAILED, CANCELLED ◀── cancel
+//	           insert                       claim (epoch+1)
+//	(domain tx) ─────▶ PENDING ───────────────────────────▶ RUNNING ──▶ SUCCEEDED
+//	                     ▲  ▲   retry with backoff, yield,     │
+//	                     │  └──────── release, pause ──────────┤──────▶ FAILED
+//	                     │                                     │
+//	                     └── retry (operator) ── FAILED, CANCELLED ◀── cancel
 //
 // A stale RUNNING row (heartbeat older than the timeout, by the database's clock) is
 // claimable too. Invariants: an epoch has at most one owner; every write of an owner is

@@ -472,7 +472,9 @@ func (m *machine) cancel(rt *rapid.T) {
 }
 
 func (m *machine) retry(rt *rapid.T) {
-	retry := func(ctx context.Context, id job.ID) (job.Row, error) { return m.store.Retry(ctx, id, job.RetryOptions{}) }
+	retry := func(ctx context.Context, id job.ID) (job.Row, error) {
+		return m.store.Retry(ctx, id, job.RetryOptions{})
+	}
 	m.control(rt, retry, func(j *modelJob) bool { return j.state == job.Failed || j.state == job.Cancelled }, func(j *modelJob) {
 		*j = modelJob{state: job.Pending, epoch: j.epoch, due: true, point: job.Point{Phase: j.point.Phase}}
 		j.failures.at, j.crashes.at = j.point, j.point

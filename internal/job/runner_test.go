@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -225,7 +227,7 @@ func TestFailedAttemptsAreTold(t *testing.T) {
 		"error":    {func(context.Context, *job.Run) error { return fmt.Errorf("level DATA: %w", errors.New("denied")) }, job.Failed, "level DATA: denied"},
 		"terminal": {func(context.Context, *job.Run) error { return job.Terminal(errors.New("damaged")) }, job.Failed, "damaged"},
 		"panic":    {func(context.Context, *job.Run) error { panic("nil map") }, job.Failed, "panic: nil map"},
-		"long": {func(context.Context, *job.Run) error { return errors.New(strings.Repeat("ä", 5000)) }, job.Failed, strings.Repeat("ä", 1024)},
+		"long":     {func(context.Context, *job.Run) error { return errors.New(strings.Repeat("ä", 5000)) }, job.Failed, strings.Repeat("ä", 1024)},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -366,56 +368,122 @@ func TestHardStop(t *testing.T) {
 	})
 }
 
-// With one worker and long jobs, those that wait get their turn.
+// steps is a handler that takes its job n steps far, saves each, and yields when it is
+// asked to. began hears of each run.
+func steps(n int, began func(id job.ID)) jobtest.Handler {
+	return func(ctx context.Context, run *job.Run) error {
+		began(run.Row().ID)
+		done, _ := strconv.Atoi(run.Row().Cursor)
+		for done < n {
+			done++
+			if err := run.Save(ctx, job.Point{Cursor: strconv.Itoa(done)}, done); err != nil {
+				return err
+			}
+			if done < n && run.Yield() {
+				return job.ErrYield
+			}
+		}
+		return nil
+	}
+}
+
+// With one worker and a quantum that is always over, the jobs take turns.
 func TestFairness(t *testing.T) {
 	t.Parallel()
 	cfg := slow()
-	cfg.Workers, cfg.Quantum = 1, 30*time.Millisecond
+	cfg.Workers, cfg.Quantum = 1, 1
 	each(t, cfg, job.Hooks{}, func(t *testing.T, w *world) {
-		var mu sync.Mutex
-		var order []job.ID
-		start := make(chan struct{})
-		r := jobtest.Start(t, w.store, jobtest.Handler(func(ctx context.Context, run *job.Run) error {
-			receive(t, "all are inserted", start)
-			mu.Lock()
-			order = append(order, run.Row().ID)
-			mu.Unlock()
-			from := 0
-			if _, err := fmt.Sscan("0"+run.Row().Cursor, &from); err != nil {
-				return err
-			}
-			for i := from + 1; i <= from+1000; i++ {
-				if err := run.Save(ctx, job.Point{Cursor: fmt.Sprint(i)}, i); err != nil {
-					return err
-				}
-				if run.Yield() {
-					return job.ErrYield
-				}
-				if i >= 40 {
-					return nil
-				}
-				<-time.After(2 * time.Millisecond)
-			}
-			return errors.New("never yielded")
+		var order []job.ID // of the one worker
+		inserted := make(chan struct{})
+		r := jobtest.Start(t, w.store, steps(3, func(id job.ID) {
+			<-inserted
+			order = append(order, id)
 		}), "a")
-		ids := []job.ID{w.insert(t), w.insert(t), w.insert(t)}
+		a, b, c := w.insert(t), w.insert(t), w.insert(t)
+		for i, id := range []job.ID{a, b, c} { // which may all be of one millisecond
+			w.set(t, id, "available_at", int64(i))
+		}
 		r.Wake()
-		close(start)
-		for _, id := range ids {
-			if row := jobtest.AwaitState(t, w.store, id, job.Succeeded); row.Attempts != 0 || row.Cursor != "40" {
+		close(inserted)
+		for _, id := range []job.ID{a, b, c} {
+			if row := jobtest.AwaitState(t, w.store, id, job.Succeeded); row.Attempts != 0 || row.Cursor != "3" {
 				t.Errorf("row %+v", row)
 			}
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		seen := map[job.ID]bool{}
-		for _, id := range order[:3] {
-			seen[id] = true
+		if err := r.Stop(t.Context()); err != nil {
+			t.Fatal(err)
 		}
-		if len(seen) != 3 {
-			t.Errorf("order %v: not everybody had a turn in the first round", order)
+		if len(order) < 7 || !slices.Equal(order[:3], []job.ID{a, b, c}) {
+			t.Errorf("order %v, want turns of %d, %d, %d", order, a, b, c)
 		}
 	})
+}
+
+// A job alone has nobody to yield to.
+func TestNobodyWaits(t *testing.T) {
+	t.Parallel()
+	cfg := slow()
+	cfg.Quantum = 1
+	each(t, cfg, job.Hooks{}, func(t *testing.T, w *world) {
+		later := jobtest.Insert(t, w.db, w.store, job.New{Delay: time.Hour})
+		paused := w.insert(t)
+		if _, err := w.store.Pause(t.Context(), paused); err != nil {
+			t.Fatal(err)
+		}
+		r := jobtest.Start(t, w.store, steps(5, func(job.ID) {}), "a")
+		id := w.insert(t)
+		r.Wake()
+		if row := jobtest.AwaitState(t, w.store, id, job.Succeeded); row.LeaseEpoch != 1 {
+			t.Errorf("it took %d runs", row.LeaseEpoch)
+		}
+		for _, id := range []job.ID{later, paused} {
+			if row := w.get(t, id); row.LeaseEpoch != 0 {
+				t.Errorf("ran %+v", row)
+			}
+		}
+	})
+}
+
+// An answer that COMMIT lost is read back: the job is done once, and told once. A lost
+// claim is nobody's, until its lease has run out.
+func TestAmbiguousCommits(t *testing.T) {
+	t.Parallel()
+	for _, server := range sqldbtest.Servers(t) {
+		t.Run(string(server.Name), func(t *testing.T) {
+			t.Parallel()
+			var lose atomic.Bool
+			lost := errors.New("connection reset")
+			db := server.Open(t, sqldb.Config{LockWait: 2 * time.Second, Hooks: sqldb.Hooks{AfterCommit: func(context.Context) error {
+				if lose.CompareAndSwap(true, false) {
+					return lost
+				}
+				return nil
+			}}}, jobtest.Migrations)
+			var ended atomic.Int32
+			w := &world{db: db, store: job.NewStore(db, jobtest.Table, job.Config{}, job.Hooks{}, job.Observer{Events: job.Events{Ended: func(job.Row) { ended.Add(1) }}})}
+			for _, answer := range []error{nil, errors.New("boom"), job.ErrYield} {
+				id := w.insert(t)
+				l := w.claimID(t, id).Lease()
+				lose.Store(true)
+				after, err := w.store.Finish(t.Context(), l, answer)
+				if row := w.get(t, id); err != nil || after.State != row.State || row.State == job.Running {
+					t.Errorf("finish %v: %+v, %v, row %+v", answer, after, err, row)
+				}
+			}
+			if n := ended.Load(); n != 1 {
+				t.Errorf("%d ends were told", n)
+			}
+			id := w.insert(t)
+			lose.Store(true)
+			if row, ok, err := w.store.ClaimID(t.Context(), "me", id); ok || !errors.Is(err, lost) {
+				t.Fatalf("claimed %+v, %v", row, err)
+			}
+			w.stale(t, id)
+			if row := w.claimID(t, id); row.LeaseEpoch != 2 {
+				t.Errorf("row %+v", row)
+			}
+		})
+	}
 }
 
 // Cancel and pause reach a running job at its next save; the requests on the wire end.

@@ -19,6 +19,9 @@ type purgeJobs struct {
 // Name is a job's public name.
 func (p *purgeJobs) Name(id job.ID) string { return p.store.Name(id) }
 
+// ParseName is the job of a public name.
+func (p *purgeJobs) ParseName(name string) (job.ID, bool) { return p.store.Jobs().ParseName(name) }
+
 // Wake tells the workers that a job was inserted.
 func (p *purgeJobs) Wake() { p.runner.Wake() }
 

@@ -206,6 +206,8 @@ func (s *server) serve(ctx context.Context) error {
 		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 	}
 	s.runner.Start()
+	stopHousekeeping := s.housekeeping(ctx)
+	defer stopHousekeeping()
 	served := make(chan error, 1)
 	go func() {
 		if s.set.TLSCertFile != "" {
@@ -242,4 +244,29 @@ func (s *server) serve(ctx context.Context) error {
 		shutdown = errors.Join(shutdown, httpServer.Close())
 	}
 	return errors.Join(err, shutdown, <-runs)
+}
+
+// housekeepingEvery is how often answers of old Idempotency-Keys are forgotten.
+const housekeepingEvery = 5 * time.Minute
+
+// housekeeping runs until the function it returns is called, which waits for its end.
+func (s *server) housekeeping(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(housekeepingEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if _, err := s.catalog.ExpireKeys(ctx, s.set.IdempotencyLifetime); err != nil && ctx.Err() == nil {
+				s.log.WarnContext(ctx, "old idempotency keys not removed", "error", err)
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
 }

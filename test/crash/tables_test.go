@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/google/uuid"
-
 	"github.com/lethe-project/lethe/internal/blob"
 	"github.com/lethe-project/lethe/internal/blob/local"
 	"github.com/lethe-project/lethe/internal/purge/purgetest"
@@ -102,7 +100,6 @@ func (w *world) complete(metadata string) {
 	if err := json.Unmarshal(raw, &doc); err != nil {
 		w.t.Fatal(err)
 	}
-	doc["table-uuid"] = uuid.NewString()
 	doc["schemas"] = []any{map[string]any{"type": "struct", "schema-id": 0, "fields": []any{
 		map[string]any{"id": 1, "name": "id", "required": false, "type": "long"},
 	}}}

@@ -34,6 +34,7 @@ type Options struct {
 	Data     string   // data folder, a temporary one when empty
 	Database string   // --database, the embedded default when empty
 	Listen   string   // a free port of 127.0.0.1 when empty
+	Dir      string   // working directory; when given, serve gets no --data and no --listen
 	Args     []string // more arguments of serve
 	Env      []string // more variables, NAME=value
 }
@@ -55,6 +56,9 @@ func Start(tb testing.TB, opts Options) *Server {
 	tb.Helper()
 	if opts.Binary == "" {
 		opts.Binary = Binary(tb)
+	}
+	if opts.Dir != "" {
+		opts.Data = filepath.Join(opts.Dir, "lethe-data") // the default
 	}
 	if opts.Data == "" {
 		opts.Data = filepath.Join(tb.TempDir(), "lethe-data")
@@ -92,11 +96,15 @@ func (s *Server) Launch(tb testing.TB) {
 	if err := os.Remove(s.addressFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		tb.Fatal(err)
 	}
-	args := []string{"serve", "--data", s.Data, "--listen", s.opts.Listen}
+	args := []string{"serve"}
+	if s.opts.Dir == "" {
+		args = append(args, "--data", s.Data, "--listen", s.opts.Listen)
+	}
 	if s.opts.Database != "" {
 		args = append(args, "--database", s.opts.Database)
 	}
 	s.cmd = exec.CommandContext(context.Background(), s.opts.Binary, append(args, s.opts.Args...)...)
+	s.cmd.Dir = s.opts.Dir
 	s.cmd.Env = append(clean(os.Environ()), s.opts.Env...)
 	s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
 	s.done = make(chan struct{})

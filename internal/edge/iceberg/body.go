@@ -2,19 +2,9 @@ package iceberg
 
 import (
 	"encoding/json"
-	"io"
 
 	"github.com/lethe-project/lethe/internal/fault"
 )
-
-// body reads the whole request body, bounded by MaxBody.
-func (c *call) body() ([]byte, error) {
-	data, err := io.ReadAll(c.r.Body)
-	if err != nil {
-		return nil, fault.E("iceberg.body", fault.Invalid, err)
-	}
-	return data, nil
-}
 
 // decode reads a small JSON body. Unknown fields are left alone, as the spec asks.
 func (e *edge) decode(c *call, into any) error {

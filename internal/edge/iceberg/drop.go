@@ -42,6 +42,11 @@ func (e *edge) dropTable(c *call) error {
 	if !purge {
 		return e.none(c)
 	}
+	return e.awaitPurge(c, j, async)
+}
+
+// awaitPurge answers a committed drop, after its job has ended when it is synchronous.
+func (e *edge) awaitPurge(c *call, j job.ID, async bool) error {
 	c.w.Header().Set(headerJob, e.Jobs.Name(j))
 	state := job.Pending
 	if async {

@@ -9,6 +9,7 @@ package iceberg
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -27,6 +28,8 @@ import (
 type Jobs interface {
 	// Name is the public name of a job.
 	Name(id job.ID) string
+	// ParseName is the job of a public name.
+	ParseName(name string) (job.ID, bool)
 	// Wake tells the workers that a job was inserted.
 	Wake()
 	// Wait lets the job run and returns its row when it has ended or the time is over.
@@ -40,6 +43,7 @@ type Config struct {
 	Authenticate func(token string) (*tenant.Principal, error)
 	Jobs         Jobs
 	Cleanups     Cleanups
+	KeyLifetime  time.Duration // how long an Idempotency-Key is kept, 30 m
 	PurgeWait    time.Duration // how long a synchronous purge is waited for, 45 s
 	MaxBody      int64         // bytes of a request's body, 64 MiB
 	Limits       metadata.Limits
@@ -59,13 +63,18 @@ type call struct {
 	principal *tenant.Principal
 	warehouse *tenant.Warehouse
 	vars      []string // the path's variable segments, still encoded
+	key       *catalog.Idempotency
+	read      []byte // the body, once it was read
 }
 
 func (c *call) on() catalog.Call {
-	return catalog.Call{Warehouse: c.warehouse, Principal: c.principal.Name, RequestID: c.id}
+	return catalog.Call{Warehouse: c.warehouse, Principal: c.principal.Name, RequestID: c.id, Idempotency: c.key}
 }
 
 func (cfg Config) withDefaults() Config {
+	if cfg.KeyLifetime <= 0 {
+		cfg.KeyLifetime = 30 * time.Minute
+	}
 	if cfg.PurgeWait <= 0 {
 		cfg.PurgeWait = 45 * time.Second
 	}
@@ -88,9 +97,7 @@ func newCall(w http.ResponseWriter, r *http.Request) *call {
 func New(cfg Config) http.Handler {
 	e := &edge{Config: cfg.withDefaults()}
 	for _, rt := range routes {
-		if rt.advertised {
-			e.endpoints = append(e.endpoints, rt.method+" /v1/{prefix}/"+rt.pattern)
-		}
+		e.endpoints = append(e.endpoints, rt.method+" /v1/{prefix}/"+rt.pattern)
 	}
 	return e
 }
@@ -138,7 +145,7 @@ func (e *edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err == nil {
 		c.vars = c.vars[1:]
-		err = rt.handle(e, c)
+		err = e.run(c, rt)
 	}
 	if err != nil {
 		e.fail(c, err, commits)
@@ -169,8 +176,9 @@ func (e *edge) config(c *call) error {
 		return err
 	}
 	return e.reply(c, http.StatusOK, map[string]any{
-		"defaults":  map[string]string{},
-		"overrides": map[string]string{"prefix": w.Name},
-		"endpoints": e.endpoints,
+		"defaults":                 map[string]string{},
+		"overrides":                map[string]string{"prefix": w.Name},
+		"endpoints":                e.endpoints,
+		"idempotency-key-lifetime": fmt.Sprintf("PT%dS", int64(e.KeyLifetime.Seconds())),
 	})
 }

@@ -31,11 +31,13 @@ func (e *edge) listNamespaces(c *call) error {
 	})
 }
 
+type namespaceRequest struct {
+	Namespace  catalog.Namespace `json:"namespace"`
+	Properties map[string]string `json:"properties"`
+}
+
 func (e *edge) createNamespace(c *call) error {
-	var req struct {
-		Namespace  catalog.Namespace `json:"namespace"`
-		Properties map[string]string `json:"properties"`
-	}
+	var req namespaceRequest
 	if err := e.decode(c, &req); err != nil {
 		return err
 	}
@@ -43,6 +45,10 @@ func (e *edge) createNamespace(c *call) error {
 		return err
 	}
 	e.audit(c, "namespace created", "namespace", req.Namespace.String())
+	return e.showNamespace(c, req)
+}
+
+func (e *edge) showNamespace(c *call, req namespaceRequest) error {
 	properties, err := e.Catalog.NamespaceProperties(c.r.Context(), c.on(), req.Namespace)
 	if fault.Is(err, catalog.CodeNoSuchNamespace) { // dropped again already: it was made all the same
 		properties, err = req.Properties, nil
@@ -104,9 +110,7 @@ func (e *edge) updateProperties(c *call) error {
 	if err != nil {
 		return err
 	}
-	return e.reply(c, http.StatusOK, map[string]any{
-		"updated": changes.Updated, "removed": changes.Removed, "missing": changes.Missing,
-	})
+	return e.reply(c, http.StatusOK, changes)
 }
 
 // audit logs who did what.

@@ -9,31 +9,38 @@ import (
 	"github.com/lethe-project/lethe/internal/fault"
 )
 
-// route is one operation below /v1/{prefix}/.
+// route is one operation below /v1/{prefix}/. config names them all: what is not
+// named is not promised.
 type route struct {
-	method     string
-	pattern    string // as the spec writes it
-	handle     func(*edge, *call) error
-	advertised bool // named by config; what is not named is not promised
-	commits    bool // passing trouble is 429, 5xx means unknown
+	method  string
+	pattern string // as the spec writes it
+	handle  func(*edge, *call) error
+	replay  replay // nil where the spec knows no Idempotency-Key
+	commits bool   // passing trouble is 429, 5xx means unknown
 }
 
+const (
+	namespacePath = "namespaces/{namespace}"
+	tablePath     = namespacePath + "/tables/{table}"
+)
+
 var routes = []route{
-	{http.MethodGet, "namespaces", (*edge).listNamespaces, true, false},
-	{http.MethodPost, "namespaces", (*edge).createNamespace, true, false},
-	{http.MethodGet, "namespaces/{namespace}", (*edge).loadNamespace, true, false},
-	{http.MethodHead, "namespaces/{namespace}", (*edge).namespaceExists, true, false},
-	{http.MethodDelete, "namespaces/{namespace}", (*edge).dropNamespace, true, false},
-	{http.MethodPost, "namespaces/{namespace}/properties", (*edge).updateProperties, true, false},
-	{http.MethodGet, "namespaces/{namespace}/tables", (*edge).listTables, true, false},
-	{http.MethodPost, "namespaces/{namespace}/tables", (*edge).createTable, true, false},
-	{http.MethodPost, "namespaces/{namespace}/register", (*edge).registerTable, true, false},
-	{http.MethodGet, "namespaces/{namespace}/tables/{table}", (*edge).loadTable, true, false},
-	{http.MethodHead, "namespaces/{namespace}/tables/{table}", (*edge).tableExists, true, false},
-	{http.MethodPost, "namespaces/{namespace}/tables/{table}", (*edge).commitTable, true, true},
-	{http.MethodDelete, "namespaces/{namespace}/tables/{table}", (*edge).dropTable, true, false},
-	{http.MethodPost, "namespaces/{namespace}/tables/{table}/metrics", (*edge).reportMetrics, true, false},
-	{http.MethodPost, "tables/rename", (*edge).renameTable, true, false},
+	{http.MethodGet, "namespaces", (*edge).listNamespaces, nil, false},
+	{http.MethodPost, "namespaces", (*edge).createNamespace, replayNamespace, false},
+	{http.MethodGet, namespacePath, (*edge).loadNamespace, nil, false},
+	{http.MethodHead, namespacePath, (*edge).namespaceExists, nil, false},
+	{http.MethodDelete, namespacePath, (*edge).dropNamespace, replayNone, false},
+	{http.MethodPost, namespacePath + "/properties", (*edge).updateProperties, replayChanges, false},
+	{http.MethodGet, namespacePath + "/tables", (*edge).listTables, nil, false},
+	{http.MethodPost, namespacePath + "/tables", (*edge).createTable, replayTable, false},
+	{http.MethodPost, namespacePath + "/register", (*edge).registerTable, replayTable, false},
+	{http.MethodGet, tablePath, (*edge).loadTable, nil, false},
+	{http.MethodHead, tablePath, (*edge).tableExists, nil, false},
+	{http.MethodPost, tablePath, (*edge).commitTable, replayTable, true},
+	{http.MethodDelete, tablePath, (*edge).dropTable, replayDrop, false},
+	{http.MethodPost, tablePath + "/metrics", (*edge).reportMetrics, nil, false},
+	{http.MethodPost, "tables/rename", (*edge).renameTable, replayNone, false},
+	{http.MethodPost, "transactions/commit", (*edge).commitTransaction, replayNone, true},
 }
 
 // route finds the operation of a path and keeps its variable segments, the prefix first.

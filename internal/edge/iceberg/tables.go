@@ -200,7 +200,7 @@ func (e *edge) renameTable(c *call) error {
 		return err
 	}
 	from, to := req.Source.parse(), req.Destination.parse()
-	if err := e.Catalog.RenameTable(c.r.Context(), c.on(), from, to); err != nil {
+	if err := e.Catalog.Rename(c.r.Context(), c.on(), catalog.KindTable, from, to); err != nil {
 		return err
 	}
 	e.audit(c, "table renamed", "table", from.String(), "to", to.String())

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -16,26 +15,9 @@ import (
 	"github.com/lethe-project/lethe/test/proc"
 )
 
-// python returns the interpreter that has PyIceberg: LETHE_PYTHON, else the environment
-// that `make test` made.
-func python(t *testing.T) string {
-	t.Helper()
-	path := os.Getenv("LETHE_PYTHON")
-	if path == "" {
-		path = filepath.Join(proc.Root(t), ".cache", "venv", "bin", "python")
-	}
-	if _, err := os.Stat(path); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("PyIceberg must be tested in CI: %v", err)
-		}
-		t.Skipf("no Python with PyIceberg (`make test` installs it): %v", err)
-	}
-	return path
-}
-
 func TestPyIceberg(t *testing.T) {
 	t.Parallel()
-	interpreter := python(t)
+	interpreter := proc.Python(t)
 	for _, db := range sqldbtest.Servers(t) {
 		t.Run(string(db.Name), func(t *testing.T) {
 			t.Parallel()

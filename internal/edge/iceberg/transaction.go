@@ -1,0 +1,44 @@
+package iceberg
+
+import (
+	"encoding/json"
+
+	"github.com/lethe-project/lethe/internal/catalog"
+	"github.com/lethe-project/lethe/internal/catalog/metadata"
+	"github.com/lethe-project/lethe/internal/fault"
+)
+
+// commitTransaction changes several tables at once (spec: commitTransaction).
+func (e *edge) commitTransaction(c *call) error {
+	const op = "iceberg.transaction"
+	var req struct {
+		Changes []json.RawMessage `json:"table-changes"`
+	}
+	if err := e.decode(c, &req); err != nil {
+		return err
+	}
+	if len(req.Changes) == 0 {
+		return fault.New(op, fault.Invalid, "", "table-changes is required")
+	}
+	commits := make([]catalog.TableCommit, len(req.Changes))
+	for i, raw := range req.Changes {
+		var named struct {
+			Identifier *identifier `json:"identifier"`
+		}
+		if err := json.Unmarshal(raw, &named); err != nil {
+			return fault.Wrap(op, fault.Invalid, "", err, "table-changes[%d] cannot be read: %v", i, err)
+		}
+		if named.Identifier == nil {
+			return fault.New(op, fault.Invalid, "", "table-changes[%d] has no identifier", i)
+		}
+		commit, err := metadata.DecodeCommit(raw, e.Limits)
+		if err != nil {
+			return err
+		}
+		commits[i] = catalog.TableCommit{Identifier: named.Identifier.parse(), Commit: commit}
+	}
+	if err := e.Catalog.CommitTransaction(c.r.Context(), c.on(), commits); err != nil {
+		return err
+	}
+	return e.none(c)
+}

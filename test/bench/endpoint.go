@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/lethe-project/lethe/client"
+	"github.com/lethe-project/lethe/internal/blob"
+	"github.com/lethe-project/lethe/internal/blob/local"
+	"github.com/lethe-project/lethe/internal/purge/purgetest"
+)
+
+const namespace = "bench"
+
+// endpoint is a running server with the store below it. Its requests are sent once: a
+// retry would hide what is measured.
+type endpoint struct {
+	uri, token string
+	data       string
+	http       *http.Client
+	jobs       client.Jobs
+	bucket     *local.Bucket
+	space      *blob.Space
+}
+
+func newEndpoint(uri, token, data string) (*endpoint, error) {
+	c, err := client.New(client.Options{URI: uri, Token: token})
+	if err != nil {
+		return nil, err
+	}
+	warehouse := filepath.Join(data, "warehouse")
+	bucket, err := local.Open(warehouse)
+	if err != nil {
+		return nil, err
+	}
+	root, err := blob.ParseLocation("file://" + warehouse)
+	if err != nil {
+		return nil, errors.Join(err, bucket.Close())
+	}
+	space, err := blob.NewSpace(blob.Mount{Root: root, Bucket: bucket})
+	if err != nil {
+		return nil, errors.Join(err, bucket.Close())
+	}
+	return &endpoint{
+		uri: uri, token: token, data: data, bucket: bucket, space: space, jobs: c.Jobs(),
+		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}},
+	}, nil
+}
+
+func (e *endpoint) close() {
+	e.http.CloseIdleConnections()
+	_ = e.bucket.Close()
+}
+
+// do sends one request and fails unless its answer is a success.
+func (e *endpoint) do(ctx context.Context, method, path string, header map[string]string, body any) error {
+	_, err := e.send(ctx, method, path, header, body)
+	return err
+}
+
+func (e *endpoint) send(ctx context.Context, method, path string, header map[string]string, body any) (http.Header, error) {
+	var raw bytes.Buffer
+	if body != nil {
+		if err := json.NewEncoder(&raw).Encode(body); err != nil {
+			return nil, err
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, method, e.uri+path, &raw)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+e.token)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for name, value := range header {
+		req.Header.Set(name, value)
+	}
+	resp, err := e.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close() //nolint:errcheck // read to its end
+	if resp.StatusCode/100 != 2 {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 2000))
+		return nil, fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, text)
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return resp.Header, err
+}
+
+func (e *endpoint) createNamespace(ctx context.Context) error {
+	return e.do(ctx, http.MethodPost, "/iceberg/v1/default/namespaces", nil, map[string]any{"namespace": []string{namespace}})
+}
+
+func (e *endpoint) location(name string) string {
+	return string(e.space.Root()) + "/" + namespace + "/" + name
+}
+
+// register makes a table's metadata and registers it. The data files are made when
+// Exist is set; these need not survive a crash and are not synced.
+func (e *endpoint) register(ctx context.Context, name string, table purgetest.Synthetic) error {
+	at := e.location(name)
+	if table.Exist {
+		if err := fill(e.dataFiles(table, name)); err != nil {
+			return err
+		}
+	}
+	table.Exist, table.UUID = false, uuid.NewString()
+	made, err := table.Write(ctx, e.space, at)
+	if err != nil {
+		return err
+	}
+	return e.do(ctx, http.MethodPost, "/iceberg/v1/default/namespaces/"+namespace+"/register", nil,
+		map[string]any{"name": name, "metadata-location": made.Metadata})
+}
+
+// drop is one drop with purge: the job and how long the answer took.
+func (e *endpoint) drop(ctx context.Context, name string, async bool) (string, time.Duration, error) {
+	var header map[string]string
+	if async {
+		header = map[string]string{"X-Gravitino-Async-Purge": "true"}
+	}
+	began := time.Now()
+	answer, err := e.send(ctx, http.MethodDelete, "/iceberg/v1/default/namespaces/"+namespace+"/tables/"+name+"?purgeRequested=true", header, nil)
+	took := time.Since(began)
+	if err != nil {
+		return "", took, err
+	}
+	return answer.Get("X-Lethe-Job"), took, nil
+}
+
+// succeeded waits for a job's end and fails unless it is a success.
+func (e *endpoint) succeeded(ctx context.Context, job string) (client.Counts, error) {
+	j, err := e.jobs.Wait(ctx, job, client.WaitOptions{})
+	if err == nil && j.State != client.JobSucceeded {
+		err = fmt.Errorf("%s ended %s: %s", job, j.State, j.LastError)
+	}
+	return j.Counts(), err
+}

@@ -1,0 +1,84 @@
+// Package main measures the server from outside, the way its users meet it.
+//
+//	go run ./test/bench drop  [--json] [--quick] [--database URL]
+//	go run ./test/bench purge [--json] [--quick] [--database URL]
+//
+// drop asks whether a DELETE returns at once however much the table names; purge asks
+// how fast files go beside a bare loop of removals, where the time goes, and whether
+// memory grows with the table. Every figure of another machine is only comparable as a
+// ratio, so whatever is compared runs interleaved, and the ratio is taken in the run.
+//
+// The server is the built binary in a process of its own, fresh for each part, on an
+// empty data folder and an empty database. Only the CPU profile is of a server inside
+// this process. A target that is missed is reported, it is no failure of the program.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+type cli struct {
+	JSON     bool   `name:"json" help:"Print JSON instead of text."`
+	Quick    bool   `help:"A smoke run of a few seconds: its figures mean nothing."`
+	Database string `placeholder:"URL" help:"postgres://… of a server where databases may be made and dropped. Empty means SQLite."`
+	Binary   string `placeholder:"FILE" help:"The server. Empty means: build it."`
+	Dir      string `placeholder:"DIR" help:"Where scratch folders go. Empty means the system's place for such."`
+
+	Drop  dropSizes  `cmd:"" help:"Latency of drops."`
+	Purge purgeSizes `cmd:"" help:"Rate, CPU and memory of purges."`
+}
+
+// report is what a benchmark found out.
+type report interface{ text(w io.Writer) }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		stop()
+		os.Exit(1) //nolint:gocritic // stop was called
+	}
+}
+
+// run is main without the process around it.
+func run(ctx context.Context, args []string, out, notes io.Writer) error {
+	var c cli
+	parser, err := kong.New(&c, kong.Name("bench"), kong.UsageOnError())
+	if err != nil {
+		return err
+	}
+	parsed, err := parser.Parse(args)
+	if err != nil {
+		return err
+	}
+	b, err := newBench(ctx, &c, notes)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	var r report
+	if parsed.Command() == "drop" {
+		r, err = b.drop(ctx, c.Drop.of(c.Quick))
+	} else {
+		r, err = b.purge(ctx, c.Purge.of(c.Quick))
+	}
+	if err != nil {
+		return err
+	}
+	if !c.JSON {
+		r.text(out)
+		return nil
+	}
+	enc := json.NewEncoder(out)
+	enc.SetIndent("", "  ")
+	return enc.Encode(r)
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	startLimit = 2 * time.Minute
+	stopLimit  = time.Minute
+)
+
+// process is a server of its own on an empty data folder and an empty database.
+type process struct {
+	*endpoint
+	cmd     *exec.Cmd
+	log     bytes.Buffer // read after the end only
+	ended   chan error
+	cleanup func() error // of the database
+}
+
+// start starts a server with more arguments of serve and waits until it is ready.
+func (b *bench) start(ctx context.Context, args ...string) (_ *process, err error) {
+	data, err := os.MkdirTemp(b.dir, "data-")
+	if err != nil {
+		return nil, err
+	}
+	url, cleanup, err := b.emptyDatabase(ctx)
+	if err != nil {
+		return nil, err
+	}
+	args = append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--log-level", "WARN"}, args...)
+	if url != "" {
+		args = append(args, "--database", url)
+	}
+	p := &process{cmd: exec.CommandContext(ctx, b.binary, args...), ended: make(chan error, 1), cleanup: cleanup}
+	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
+	p.cmd.WaitDelay = stopLimit
+	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
+	p.cmd.Env = withoutSettings(os.Environ())
+	if err := p.cmd.Start(); err != nil {
+		return nil, errors.Join(err, cleanup())
+	}
+	go func() { p.ended <- p.cmd.Wait() }()
+	if p.endpoint, err = p.ready(ctx, data); err != nil {
+		return nil, errors.Join(err, p.stop())
+	}
+	return p, nil
+}
+
+// ready polls: the other side is a process.
+func (p *process) ready(ctx context.Context, data string) (*endpoint, error) {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("the server is not ready: %w", context.Cause(ctx))
+		case err := <-p.ended:
+			p.ended <- err
+			return nil, fmt.Errorf("the server ended before it was ready: %w", errors.Join(err, errors.New(p.log.String())))
+		case <-tick.C:
+		}
+		address, err := os.ReadFile(filepath.Join(data, "address"))
+		if err != nil {
+			continue
+		}
+		token, err := os.ReadFile(filepath.Join(data, "admin-token"))
+		if err != nil {
+			return nil, err
+		}
+		e, err := newEndpoint(strings.TrimSpace(string(address)), strings.TrimSpace(string(token)), data)
+		if err != nil {
+			return nil, err
+		}
+		if e.do(ctx, http.MethodGet, "/readyz", nil, nil) == nil {
+			return e, nil
+		}
+		e.close()
+	}
+}
+
+// stop ends the server and removes what it had.
+func (p *process) stop() error {
+	err := p.cmd.Process.Signal(syscall.SIGTERM)
+	if errors.Is(err, os.ErrProcessDone) {
+		err = nil
+	}
+	select {
+	case exit := <-p.ended:
+		err = errors.Join(err, exit)
+	case <-time.After(stopLimit):
+		err = errors.Join(err, errors.New("the server did not end"), p.cmd.Process.Kill())
+		<-p.ended
+	}
+	if err != nil {
+		err = fmt.Errorf("stop the server: %w\n%s", err, p.log.Bytes())
+	}
+	if p.endpoint != nil {
+		p.close()
+		err = errors.Join(err, os.RemoveAll(p.data))
+	}
+	return errors.Join(err, p.cleanup())
+}
+
+// peak returns the most memory that the process ever had resident (VmHWM), in MiB. It
+// is 0 where the system does not tell.
+func (p *process) peak() (float64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(status)) {
+		if kib, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			n, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(kib), " kB"), 64)
+			return n / 1024, err
+		}
+	}
+	return 0, nil
+}
+
+// withoutSettings drops the settings of the person who runs the benchmark.
+func withoutSettings(env []string) []string {
+	kept := make([]string, 0, len(env))
+	for _, variable := range env {
+		if !strings.HasPrefix(variable, "LETHE_") {
+			kept = append(kept, variable)
+		}
+	}
+	return kept
+}

@@ -1,9 +1,11 @@
 # Everything a person needs while working on Lethe; `make help` lists it.
-# CI runs `make test` (see .ci/run). Tools are pinned in tools/go.mod and built into bin/.
+# CI runs `make test` (see .ci/run). PKG narrows check, test, lint: make test PKG=./internal/job/...
+# Tools are pinned in tools/go.mod and built into bin/.
 
 SHELL := /bin/sh
 GO ?= go
 BENCH ?= purge
+PKG ?= ./...
 
 .DEFAULT_GOAL := help
 .PHONY: help build run check test lint fmt bench tools clean
@@ -19,20 +21,20 @@ run: build ## build and start a server with its defaults: http://127.0.0.1:8181,
 
 check: ## the fast loop: format, lint, unit tests that need no service
 	$(GO) build -o bin/ci ./test/ci
-	bin/ci check
+	bin/ci check $(PKG)
 
 test: ## everything, as CI does: installs and starts what it needs, then runs all stages
 	$(GO) build -o bin/ci ./test/ci
-	bin/ci test
+	bin/ci test $(PKG)
 
 tools:
 	cd tools && GOBIN="$(CURDIR)/bin" $(GO) install tool
 
 lint: tools ## run the linters
-	bin/golangci-lint run ./...
+	bin/golangci-lint run $(PKG)
 
 fmt: tools ## format all Go files (gofumpt, gci)
-	bin/golangci-lint fmt ./...
+	bin/golangci-lint fmt $(PKG)
 
 bench: ## run a benchmark: make bench BENCH=purge|drop
 	$(GO) run ./test/bench $(BENCH) --json

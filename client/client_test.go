@@ -232,9 +232,14 @@ func TestErrors(t *testing.T) {
 		text   string
 	}{
 		{
-			"catalog", answer(404, `{"error":{"message":"no table a.t","type":"NoSuchTableException","code":404}}`, "X-Request-Id", "r1"),
+			"catalog", answer(404, `{"error":{"message":"no table a.t","type":"NoSuchTableException","code":404,"request-id":"r1"}}`),
 			client.Error{Status: 404, Code: "NoSuchTableException", Message: "no table a.t", RequestID: "r1"},
 			"no table a.t (404 NoSuchTableException, request r1)",
+		},
+		{
+			"request id in the header only", answer(404, `{"error":{"message":"no table a.t"}}`, "X-Request-Id", "r3"),
+			client.Error{Status: 404, Message: "no table a.t", RequestID: "r3"},
+			"no table a.t (404, request r3)",
 		},
 		{
 			"jobs", answer(409, `{"error":{"code":"JobState","message":"job purge-1 is RUNNING","requestId":"r2"}}`),

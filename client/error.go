@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -64,6 +65,7 @@ func readError(resp *http.Response) *Error {
 			Type      string `json:"type"`
 			Code      any    `json:"code"`
 			RequestID string `json:"requestId"`
+			Request   string `json:"request-id"` // the catalog's spelling
 		} `json:"error"`
 	}
 	if json.Unmarshal(raw, &body) == nil {
@@ -71,9 +73,7 @@ func readError(resp *http.Response) *Error {
 		if word, ok := body.Error.Code.(string); ok {
 			e.Code = word
 		}
-		if body.Error.RequestID != "" {
-			e.RequestID = body.Error.RequestID
-		}
+		e.RequestID = cmp.Or(body.Error.RequestID, body.Error.Request, e.RequestID)
 	}
 	if e.Message == "" {
 		e.Message = "the server answered " + resp.Status

@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"strconv"
 
 	"github.com/lethe-project/lethe/client"
 )
@@ -47,7 +47,7 @@ func (l *cleanupsListCmd) Run(ctx context.Context, c *console) error {
 			continue
 		}
 		object := client.Identifier{Namespace: row.Namespace, Name: row.Table}
-		out.add(fmt.Sprint(row.ID), row.Job, row.ObjectType, object.String(), string(row.State), fmt.Sprint(row.Attempts), row.Phase, moment(row.CreatedAt), row.CreatedBy)
+		out.add(strconv.FormatInt(row.ID, 10), row.Job, row.ObjectType, object.String(), string(row.State), strconv.Itoa(row.Attempts), row.Phase, moment(row.CreatedAt), row.CreatedBy)
 	}
 	return out.flush()
 }

@@ -51,8 +51,7 @@ func (c *console) fail(err error) int {
 
 // hintOf returns what to do about an error, or nothing.
 func hintOf(err error) string {
-	var hint hintError
-	if errors.As(err, &hint) {
+	if hint, ok := errors.AsType[hintError](err); ok {
 		return hint.next
 	}
 	switch client.StatusOf(err) {

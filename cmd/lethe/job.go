@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/lethe-project/lethe/client"
 )
@@ -54,7 +55,7 @@ func (j *jobListCmd) Run(ctx context.Context, c *console) error {
 			}
 			continue
 		}
-		out.add(job.Job, stateOf(job), fmt.Sprint(job.Attempts), job.Phase, count(job.Counts().Files), job.Object.Identifier().String(), moment(job.UpdatedAt))
+		out.add(job.Job, stateOf(job), strconv.Itoa(job.Attempts), job.Phase, count(job.Counts().Files), job.Object.Identifier().String(), moment(job.UpdatedAt))
 	}
 	return out.flush()
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/lethe-project/lethe/client"
@@ -24,9 +25,18 @@ func stateOf(job client.Job) string {
 	return strings.Join(words, ",")
 }
 
+// deleted tells what is gone.
+func deleted(counts client.Counts) string {
+	noun := "files"
+	if counts.Files == 1 {
+		noun = "file"
+	}
+	return fmt.Sprintf("%s %s, %s", count(counts.Files), noun, size(counts.Bytes))
+}
+
 // summary tells the counts, leaving out those that are zero.
 func summary(counts client.Counts) string {
-	parts := []string{fmt.Sprintf("%s files, %s", count(counts.Files), size(counts.Bytes))}
+	parts := []string{deleted(counts)}
 	for _, part := range []struct {
 		n    int64
 		text string
@@ -68,7 +78,7 @@ func (c *console) showJob(job client.Job) error {
 	add("warehouse", job.Object.Warehouse)
 	add("location", job.Object.Location)
 	add("phase", job.Phase)
-	add("deleted", fmt.Sprintf("%s files, %s", count(counts.Files), size(counts.Bytes)))
+	add("deleted", deleted(counts))
 	for _, n := range []struct {
 		name string
 		n    int64
@@ -80,7 +90,7 @@ func (c *console) showJob(job client.Job) error {
 	for _, reason := range slices.Sorted(maps.Keys(counts.Skipped)) {
 		add("skipped", count(counts.Skipped[reason])+" "+reason)
 	}
-	add("attempts", fmt.Sprint(job.Attempts))
+	add("attempts", strconv.Itoa(job.Attempts))
 	add("last error", job.LastError)
 	add("owner", job.Owner)
 	add("created", strings.TrimSpace(moment(job.CreatedAt)+" by "+job.CreatedBy))

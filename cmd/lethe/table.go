@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/lethe-project/lethe/client"
@@ -81,16 +82,16 @@ func (t *tableShowCmd) Run(ctx context.Context, c *console) error {
 	}
 	current := "none"
 	if metadata.Current != nil && *metadata.Current != -1 {
-		current = fmt.Sprint(*metadata.Current)
+		current = strconv.FormatInt(*metadata.Current, 10)
 	}
 	out := c.rows()
 	out.add("table", id.String())
 	out.add("uuid", metadata.UUID)
-	out.add("format version", fmt.Sprint(metadata.Version))
+	out.add("format version", strconv.Itoa(metadata.Version))
 	out.add("location", metadata.Location)
 	out.add("metadata", info.MetadataLocation)
 	out.add("current snapshot", current)
-	out.add("snapshots", fmt.Sprint(len(metadata.Snapshots)))
+	out.add("snapshots", strconv.Itoa(len(metadata.Snapshots)))
 	return out.flush()
 }
 

@@ -3,8 +3,6 @@ package catalog
 import (
 	"container/list"
 	"sync"
-
-	"github.com/lethe-project/lethe/internal/catalog/metadata"
 )
 
 // cacheKey names immutable metadata: a location alone could be registered, purged and
@@ -21,15 +19,15 @@ type cache struct {
 }
 
 type cacheEntry struct {
-	key   cacheKey
-	table *metadata.Table
+	key cacheKey
+	doc document
 }
 
 func newCache(limit int64) *cache {
 	return &cache{max: limit, order: list.New(), items: map[cacheKey]*list.Element{}}
 }
 
-func (c *cache) get(k cacheKey) *metadata.Table {
+func (c *cache) get(k cacheKey) document {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.items[k]
@@ -37,10 +35,10 @@ func (c *cache) get(k cacheKey) *metadata.Table {
 		return nil
 	}
 	c.order.MoveToFront(e)
-	return e.Value.(*cacheEntry).table
+	return e.Value.(*cacheEntry).doc
 }
 
-func (c *cache) put(k cacheKey, t *metadata.Table) {
+func (c *cache) put(k cacheKey, t document) {
 	if t.Size() > c.max/4 { // one giant must not push everything else out
 		return
 	}
@@ -49,12 +47,12 @@ func (c *cache) put(k cacheKey, t *metadata.Table) {
 	if _, ok := c.items[k]; ok {
 		return
 	}
-	c.items[k] = c.order.PushFront(&cacheEntry{key: k, table: t})
+	c.items[k] = c.order.PushFront(&cacheEntry{key: k, doc: t})
 	c.size += t.Size()
 	for c.size > c.max {
 		last := c.order.Back()
 		entry := c.order.Remove(last).(*cacheEntry)
 		delete(c.items, entry.key)
-		c.size -= entry.table.Size()
+		c.size -= entry.doc.Size()
 	}
 }

@@ -80,9 +80,10 @@ type Events struct {
 	TableDropped func(Dropped)
 }
 
-// Dropped is what happened to a table.
+// Dropped is what happened to a table or view.
 type Dropped struct {
 	Call           Call
+	Kind           Kind
 	Identifier     Identifier
 	PurgeRequested bool
 	Async          bool

@@ -24,7 +24,7 @@ type TableCommit struct {
 func (c *Catalog) CommitTable(ctx context.Context, call Call, id Identifier, commit *metadata.Commit) (*Loaded, error) {
 	const op = "catalog.CommitTable"
 	var m *member
-	err := c.retryCommit(ctx, op, call, func() (err error) {
+	err := c.retryCommit(ctx, op, func() (err error) {
 		if m, err = c.prepare(ctx, op, call, id, commit); err != nil {
 			return err
 		}
@@ -54,7 +54,7 @@ func (c *Catalog) CommitTransaction(ctx context.Context, call Call, commits []Ta
 		}
 		seen[key] = true
 	}
-	return c.retryCommit(ctx, op, call, func() error {
+	return c.retryCommit(ctx, op, func() error {
 		members := make([]*member, len(commits))
 		changes := false
 		for i, tc := range commits {
@@ -74,7 +74,7 @@ func (c *Catalog) CommitTransaction(ctx context.Context, call Call, commits []Ta
 }
 
 // retryCommit runs try again as long as others move a pointer first.
-func (c *Catalog) retryCommit(ctx context.Context, op string, _ Call, try func() error) error {
+func (c *Catalog) retryCommit(ctx context.Context, op string, try func() error) error {
 	for range commitTries {
 		err := try()
 		if !errors.Is(err, errLostSwap) {
@@ -84,7 +84,7 @@ func (c *Catalog) retryCommit(ctx context.Context, op string, _ Call, try func()
 			return fault.Wrap(op, fault.Busy, "", context.Cause(ctx), "the request ended while its commit was retried, nothing was applied")
 		}
 	}
-	return fault.New(op, fault.Conflict, CodeCommitFailed, "the table changed %d times while this commit was applied: try again", commitTries)
+	return fault.New(op, fault.Conflict, CodeCommitFailed, "the entry changed %d times while this commit was applied: try again", commitTries)
 }
 
 // prepare validates a commit against the table as it stands, and makes its next
@@ -93,7 +93,7 @@ func (c *Catalog) prepare(ctx context.Context, op string, call Call, id Identifi
 	if commit.AssertsCreate() {
 		return c.prepareCreate(ctx, op, call, id, commit)
 	}
-	e, base, err := c.load(ctx, op, call.Warehouse, id)
+	e, base, err := c.loadTable(ctx, op, call.Warehouse, id)
 	if err != nil {
 		return nil, err
 	}
@@ -175,13 +175,11 @@ func (c *Catalog) commit(ctx context.Context, op string, call Call, result strin
 
 // remember puts applied metadata into the cache.
 func (c *Catalog) remember(m *member) {
-	if t, ok := m.doc.(*metadata.Table); ok {
-		c.cache.put(cacheKey{m.key(), m.file}, t)
-	}
+	c.cache.put(cacheKey{m.key(), m.file}, m.doc)
 }
 
-// newPlaces returns the cleaned locations that the table did not have before.
-func newPlaces(op string, call Call, before, after *metadata.Table) ([]blob.Location, error) {
+// newPlaces returns the cleaned locations that the entry did not have before.
+func newPlaces(op string, call Call, before, after document) ([]blob.Location, error) {
 	now, err := places(op, call.Warehouse, after.Locations())
 	if err != nil {
 		return nil, err

@@ -2,13 +2,11 @@ package catalog
 
 import (
 	"context"
-	"errors"
 
 	"github.com/google/uuid"
 
 	"github.com/lethe-project/lethe/internal/blob"
 	"github.com/lethe-project/lethe/internal/catalog/metadata"
-	"github.com/lethe-project/lethe/internal/fault"
 )
 
 // CreateTable makes a table, or only prepares one when the request is staged: then
@@ -19,13 +17,12 @@ func (c *Catalog) CreateTable(ctx context.Context, call Call, n Namespace, req *
 	if err := id.check(op); err != nil {
 		return nil, err
 	}
-	for range 3 { // the namespace's location may move between the read and the insert
-		loaded, err := c.createOnce(ctx, op, call, id, req)
-		if !errors.Is(err, errParentMoved) {
-			return loaded, err
-		}
-	}
-	return nil, fault.New(op, fault.Busy, "", "the namespace's location keeps changing, try again")
+	var loaded *Loaded
+	err := c.atHome(op, func() (err error) {
+		loaded, err = c.createOnce(ctx, op, call, id, req)
+		return err
+	})
+	return loaded, err
 }
 
 func (c *Catalog) createOnce(ctx context.Context, op string, call Call, id Identifier, req *metadata.CreateRequest) (*Loaded, error) {
@@ -86,16 +83,15 @@ func (c *Catalog) createEntry(ctx context.Context, op string, call Call, m *memb
 // nameFree refuses early what the transaction would refuse anyway: a name that a table
 // or a view has.
 func (c *Catalog) nameFree(ctx context.Context, op string, call Call, id Identifier) error {
-	for _, kind := range []Kind{KindTable, KindView} {
-		_, err := findEntry(ctx, c.db, selectEntry, op, call.Warehouse.ID, kind, id)
-		if err == nil {
-			return alreadyExists(op, kind, id)
-		}
-		if fault.KindOf(err) != fault.NotFound {
-			return err
-		}
+	var e entry
+	err := c.db.QueryRow(ctx, selectEntry, call.Warehouse.ID, id.Namespace.Key(), id.Name).Scan(e.fields()...)
+	if gone(err) {
+		return nil
 	}
-	return nil
+	if err != nil {
+		return err
+	}
+	return alreadyExists(op, e.kind, id)
 }
 
 // precheck refuses locations that another owner holds, without a lock.

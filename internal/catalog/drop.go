@@ -10,17 +10,17 @@ import (
 	"github.com/lethe-project/lethe/internal/sqldb"
 )
 
-// DropOptions of DropTable.
+// DropOptions of Drop.
 type DropOptions struct {
 	Purge bool
 	Async bool // for events only: waiting is the edge's business
 }
 
-// DropTable removes a table's entry and, with purge, hands its files to a durable job,
-// in one transaction. It reads no file: missing or corrupt metadata never blocks a drop.
+// Drop removes an entry and, with purge, hands its files to a durable job, in one
+// transaction. It reads no file: missing or corrupt metadata never blocks a drop.
 // Without purge the files stay and the job is 0.
-func (c *Catalog) DropTable(ctx context.Context, call Call, id Identifier, opts DropOptions) (job.ID, error) {
-	const op = "catalog.DropTable"
+func (c *Catalog) Drop(ctx context.Context, call Call, kind Kind, id Identifier, opts DropOptions) (job.ID, error) {
+	const op = "catalog.Drop"
 	if err := id.check(op); err != nil {
 		return 0, err
 	}
@@ -46,7 +46,7 @@ func (c *Catalog) DropTable(ctx context.Context, call Call, id Identifier, opts 
 	c.step("drop.begin")
 	err := c.change(ctx, call, func(tx *sqldb.Tx) (string, error) {
 		made = 0
-		e, err := findEntry(ctx, tx, lockEntry, op, w, KindTable, id)
+		e, err := findEntry(ctx, tx, lockEntry, op, w, kind, id)
 		if err != nil {
 			return "", err
 		}
@@ -56,12 +56,8 @@ func (c *Catalog) DropTable(ctx context.Context, call Call, id Identifier, opts 
 				return "", err
 			}
 		}
-		if n, err := tx.Exec(ctx, deleteEntry, e.id); err != nil || n != 1 {
-			return "", errors.Join(err, wantOne(n))
-		}
 		if !opts.Purge {
-			_, err := tx.Exec(ctx, freeLocations, ownerEntry, e.id)
-			return "", err
+			return "", removeEntry(ctx, tx, e)
 		}
 		if made, err = c.handOver(ctx, tx, call, id, e); err != nil {
 			return "", err
@@ -73,7 +69,7 @@ func (c *Catalog) DropTable(ctx context.Context, call Call, id Identifier, opts 
 	}
 	c.step("drop.committed")
 	if c.events.TableDropped != nil {
-		ev := Dropped{Call: call, Identifier: id, PurgeRequested: opts.Purge, Async: opts.Async}
+		ev := Dropped{Call: call, Kind: kind, Identifier: id, PurgeRequested: opts.Purge, Async: opts.Async}
 		if made != 0 {
 			ev.Job = c.jobs.Name(made)
 		}
@@ -82,9 +78,40 @@ func (c *Catalog) DropTable(ctx context.Context, call Call, id Identifier, opts 
 	return made, nil
 }
 
-// handOver inserts the purge job of a dropped entry and gives it the entry's locations.
+var objectTypes = map[Kind]purge.ObjectType{KindTable: purge.Table, KindView: purge.View}
+
+// filesOf returns the files that the entry's metadata does not lead to: a view's older
+// metadata.
+func filesOf(ctx context.Context, tx *sqldb.Tx, e *entry) ([]string, error) {
+	if e.kind != KindView {
+		return nil, nil
+	}
+	rows, err := tx.Query(ctx, viewFiles, e.id)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []string
+	for rows.Next() {
+		var file string
+		if err := rows.Scan(&file); err != nil {
+			return nil, err
+		}
+		out = append(out, file)
+	}
+	return out, rows.Err()
+}
+
+// handOver deletes a dropped entry, inserts its purge job and gives it the locations.
 func (c *Catalog) handOver(ctx context.Context, tx *sqldb.Tx, call Call, id Identifier, e *entry) (job.ID, error) {
 	mine := owner{ownerEntry, e.id}
+	files, err := filesOf(ctx, tx, e)
+	if err != nil {
+		return 0, err
+	}
+	if err := deleteLocked(ctx, tx, e); err != nil {
+		return 0, err
+	}
 	owned, err := ownLocations(ctx, tx, mine)
 	if err != nil {
 		return 0, err
@@ -96,7 +123,7 @@ func (c *Catalog) handOver(ctx context.Context, tx *sqldb.Tx, call Call, id Iden
 	w := call.Warehouse
 	made, err := c.jobs.Insert(ctx, tx, purge.Request{
 		Tenant: w.TenantName, WarehouseID: int64(w.ID), Warehouse: w.Name, Namespace: id.Namespace.Key(), Name: id.Name,
-		Type: purge.Table, UUID: e.uuid, UUIDKey: e.key, TableLocation: e.location, Locations: locations,
+		Type: objectTypes[e.kind], Files: files, UUID: e.uuid, UUIDKey: e.key, TableLocation: e.location, Locations: locations,
 		MetadataLocation: e.metadataLocation, MetadataHash: e.metadataHash, RequestID: call.RequestID, Principal: call.Principal,
 	})
 	if err != nil {
@@ -105,6 +132,10 @@ func (c *Catalog) handOver(ctx context.Context, tx *sqldb.Tx, call Call, id Iden
 	_, err = tx.Exec(ctx, moveLocations, ownerJob, int64(made), mine.kind, mine.id)
 	return made, err
 }
+
+// errChanged says that a row that was locked is not there any more: never seen, and
+// never ignored.
+var errChanged = errors.New("catalog: the row changed under its lock")
 
 // refuseShared refuses a purge that would destroy another live table.
 func (c *Catalog) refuseShared(ctx context.Context, tx *sqldb.Tx, op string, call Call, id Identifier, e *entry) error {
@@ -122,11 +153,4 @@ func (c *Catalog) refuseShared(ctx context.Context, tx *sqldb.Tx, op string, cal
 	}
 	return fault.New(op, fault.Conflict, CodeShared,
 		"Table %s shares its metadata with %s, a purge would destroy both: drop one of them without purge, or unregister it", id, twin)
-}
-
-func wantOne(n int64) error {
-	if n == 1 {
-		return nil
-	}
-	return errors.New("catalog: the row changed under its lock")
 }

@@ -14,6 +14,7 @@ import (
 type entry struct {
 	id               int64
 	namespace        int64
+	kind             Kind
 	name             string
 	uuid             string
 	key              string // of table_uuids
@@ -23,12 +24,12 @@ type entry struct {
 }
 
 const (
-	entryColumns = "t.id, t.namespace_id, t.name, t.uuid, t.uuid_key, t.location, t.metadata_location, t.metadata_hash"
+	entryColumns = "t.id, t.namespace_id, t.kind, t.name, t.uuid, t.uuid_key, t.location, t.metadata_location, t.metadata_hash"
 
 	selectEntry sqldb.Statement = "SELECT " + entryColumns + ` FROM tabulars t JOIN namespaces n ON n.id = t.namespace_id
-		WHERE n.warehouse_id = ? AND n.name = ? AND t.name = ? AND t.kind = ?`
+		WHERE n.warehouse_id = ? AND n.name = ? AND t.name = ?`
 	lockEntry sqldb.Statement = "SELECT " + entryColumns + ` FROM tabulars t
-		WHERE t.namespace_id = (SELECT id FROM namespaces WHERE warehouse_id = ? AND name = ?) AND t.name = ? AND t.kind = ? {for update}`
+		WHERE t.namespace_id = (SELECT id FROM namespaces WHERE warehouse_id = ? AND name = ?) AND t.name = ? {for update}`
 	lockEntryByID sqldb.Statement = "SELECT " + entryColumns + " FROM tabulars t WHERE t.id = ? {for update}"
 	entryInPlace  sqldb.Statement = "SELECT " + entryColumns + " FROM tabulars t WHERE t.namespace_id = ? AND t.name = ?"
 	insertEntry   sqldb.Statement = `INSERT INTO tabulars (warehouse_id, namespace_id, kind, name, uuid, uuid_key, location,
@@ -40,14 +41,14 @@ const (
 )
 
 func (e *entry) fields() []any {
-	return []any{&e.id, &e.namespace, &e.name, &e.uuid, &e.key, &e.location, &e.metadataLocation, &e.metadataHash}
+	return []any{&e.id, &e.namespace, &e.kind, &e.name, &e.uuid, &e.key, &e.location, &e.metadataLocation, &e.metadataHash}
 }
 
 // findEntry reads one entry of a kind, or answers NoSuchTable or NoSuchView.
 func findEntry(ctx context.Context, r sqldb.Reader, s sqldb.Statement, op string, w tenant.WarehouseID, kind Kind, id Identifier) (*entry, error) {
 	var e entry
-	err := r.QueryRow(ctx, s, w, id.Namespace.Key(), id.Name, kind).Scan(e.fields()...)
-	if errors.Is(err, sql.ErrNoRows) {
+	err := r.QueryRow(ctx, s, w, id.Namespace.Key(), id.Name).Scan(e.fields()...)
+	if errors.Is(err, sql.ErrNoRows) || (err == nil && e.kind != kind) {
 		return nil, noSuch(op, kind, id)
 	}
 	if err != nil {

@@ -16,8 +16,17 @@ import (
 	"github.com/lethe-project/lethe/internal/tenant"
 )
 
-// readMetadata reads and parses a metadata file.
+// readMetadata reads and parses a table's metadata file.
 func (c *Catalog) readMetadata(ctx context.Context, op string, w *tenant.Warehouse, location string) (*metadata.Table, error) {
+	doc, err := c.readDocument(ctx, op, w, KindTable, location)
+	if err != nil {
+		return nil, err
+	}
+	return doc.(*metadata.Table), nil
+}
+
+// readDocument reads and parses a metadata file.
+func (c *Catalog) readDocument(ctx context.Context, op string, w *tenant.Warehouse, kind Kind, location string) (document, error) {
 	obj, err := w.Space.Resolve(location)
 	if err != nil {
 		return nil, fault.Wrap(op, fault.Invalid, CodeBadLocation, err,
@@ -36,11 +45,16 @@ func (c *Catalog) readMetadata(ctx context.Context, op string, w *tenant.Warehou
 	if err != nil {
 		return nil, storeFault(op, "read metadata file "+location, err)
 	}
-	t, err := metadata.Parse(data, c.limits)
+	var doc document
+	if kind == KindView {
+		doc, err = metadata.ParseView(data, c.limits)
+	} else {
+		doc, err = metadata.Parse(data, c.limits)
+	}
 	if err != nil {
 		return nil, fault.Wrap(op, fault.Invalid, CodeDamagedMetadata, err, "metadata file %s cannot be read: %s", location, fault.Public(err))
 	}
-	return t, nil
+	return doc, nil
 }
 
 // writeMetadata writes a new metadata file and returns its location.

@@ -20,7 +20,10 @@ const pageMax = 5000
 
 // ListTables returns the names of a namespace's tables in byte order.
 func (c *Catalog) ListTables(ctx context.Context, call Call, n Namespace, page Page) ([]string, Page, error) {
-	const op = "catalog.ListTables"
+	return c.listKind(ctx, "catalog.ListTables", call, KindTable, n, page)
+}
+
+func (c *Catalog) listKind(ctx context.Context, op string, call Call, kind Kind, n Namespace, page Page) ([]string, Page, error) {
 	if err := n.check(op); err != nil {
 		return nil, Page{}, err
 	}
@@ -28,7 +31,7 @@ func (c *Catalog) ListTables(ctx context.Context, call Call, n Namespace, page P
 	if err != nil {
 		return nil, Page{}, err
 	}
-	return c.list(ctx, listTabulars, page, row.id, KindTable)
+	return c.list(ctx, listTabulars, page, row.id, kind)
 }
 
 // list reads names by keyset, in statements of at most pageMax rows.

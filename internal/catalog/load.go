@@ -20,18 +20,26 @@ type Loaded struct {
 // LoadTable reads the pointer and the metadata it names.
 func (c *Catalog) LoadTable(ctx context.Context, call Call, id Identifier) (*Loaded, error) {
 	const op = "catalog.LoadTable"
-	_, loaded, err := c.load(ctx, op, call.Warehouse, id)
+	_, loaded, err := c.loadTable(ctx, op, call.Warehouse, id)
 	return loaded, err
 }
 
-func (c *Catalog) load(ctx context.Context, op string, w *tenant.Warehouse, id Identifier) (*entry, *Loaded, error) {
+func (c *Catalog) loadTable(ctx context.Context, op string, w *tenant.Warehouse, id Identifier) (*entry, *Loaded, error) {
+	e, doc, err := c.load(ctx, op, w, KindTable, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	return e, &Loaded{Table: doc.(*metadata.Table), MetadataLocation: e.metadataLocation}, nil
+}
+
+func (c *Catalog) load(ctx context.Context, op string, w *tenant.Warehouse, kind Kind, id Identifier) (*entry, document, error) {
 	if err := id.check(op); err != nil {
 		return nil, nil, err
 	}
 	// A file may go between the pointer's read and its own (a commit that removes old
 	// metadata): the pointer is read again as long as it moved.
 	for last := ""; ; {
-		e, err := findEntry(ctx, c.db, selectEntry, op, w.ID, KindTable, id)
+		e, err := findEntry(ctx, c.db, selectEntry, op, w.ID, kind, id)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -43,16 +51,16 @@ func (c *Catalog) load(ctx context.Context, op string, w *tenant.Warehouse, id I
 		if err != nil {
 			return nil, nil, err
 		}
-		return e, &Loaded{Table: t, MetadataLocation: e.metadataLocation}, nil
+		return e, t, nil
 	}
 }
 
-func (c *Catalog) metadataOf(ctx context.Context, op string, w *tenant.Warehouse, e *entry) (*metadata.Table, error) {
+func (c *Catalog) metadataOf(ctx context.Context, op string, w *tenant.Warehouse, e *entry) (document, error) {
 	k := cacheKey{e.key, e.metadataLocation}
 	if t := c.cache.get(k); t != nil {
 		return t, nil
 	}
-	t, err := c.readMetadata(ctx, op, w, e.metadataLocation)
+	t, err := c.readDocument(ctx, op, w, e.kind, e.metadataLocation)
 	if err != nil {
 		return nil, err
 	}
@@ -72,13 +80,13 @@ func (c *Catalog) LoadRecalled(ctx context.Context, call Call, result string) (*
 	return &Loaded{Table: t, MetadataLocation: result}, err
 }
 
-// TableExists returns NoSuchTable for a table that is not there.
-func (c *Catalog) TableExists(ctx context.Context, call Call, id Identifier) error {
-	const op = "catalog.TableExists"
+// Exists returns NoSuchTable or NoSuchView for what is not there.
+func (c *Catalog) Exists(ctx context.Context, call Call, kind Kind, id Identifier) error {
+	const op = "catalog.Exists"
 	if err := id.check(op); err != nil {
 		return err
 	}
-	_, err := findEntry(ctx, c.db, selectEntry, op, call.Warehouse.ID, KindTable, id)
+	_, err := findEntry(ctx, c.db, selectEntry, op, call.Warehouse.ID, kind, id)
 	return err
 }
 

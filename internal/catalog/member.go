@@ -11,6 +11,7 @@ import (
 	"github.com/lethe-project/lethe/internal/blob"
 	"github.com/lethe-project/lethe/internal/fault"
 	"github.com/lethe-project/lethe/internal/sqldb"
+	"github.com/lethe-project/lethe/internal/tenant"
 )
 
 // member is one entry's part of a change that is ready to be applied: its metadata file
@@ -31,6 +32,10 @@ type member struct {
 	// A new entry.
 	parent string // the default parent that its default location was built from; "" is an explicit one
 	shares bool   // it may share a live table's uuid, file and places (register)
+	// overwrite drops an entry of that name and kind first (register); replaced is its
+	// key of table_uuids then.
+	overwrite bool
+	replaced  string
 
 	row int64 // the entry's key once it is applied
 }
@@ -39,6 +44,8 @@ type member struct {
 type document interface {
 	UUID() string
 	Location() string
+	Locations() []string
+	Size() int64
 	Encode() ([]byte, error)
 	MetadataDir() string
 	FileName(version int, id uuid.UUID) string
@@ -112,16 +119,31 @@ func (c *Catalog) applyIn(ctx context.Context, tx *sqldb.Tx, op string, call Cal
 			return err
 		}
 	}
-	slices.SortStableFunc(ordered, func(a, b *member) int { return cmp.Compare(a.key(), b.key()) })
-	for _, m := range ordered {
-		if m.explicit() {
-			if err := lockKey(ctx, tx, w, m.key()); err != nil {
-				return err
-			}
-		}
+	if err := lockKeys(ctx, tx, w, members); err != nil {
+		return err
 	}
 	for _, m := range members {
 		if err := c.look(ctx, tx, op, call, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lockKeys takes the uuid rows of explicit members, and of what they replace, by key.
+func lockKeys(ctx context.Context, tx *sqldb.Tx, w tenant.WarehouseID, members []*member) error {
+	var keys []string
+	for _, m := range members {
+		if m.explicit() {
+			keys = append(keys, m.key())
+		}
+		if m.replaced != "" {
+			keys = append(keys, m.replaced)
+		}
+	}
+	slices.Sort(keys)
+	for _, key := range slices.Compact(keys) {
+		if err := lockKey(ctx, tx, w, key); err != nil {
 			return err
 		}
 	}
@@ -191,6 +213,19 @@ func insertNew(ctx context.Context, tx *sqldb.Tx, op string, call Call, m *membe
 	if !m.explicit() && home.location != m.parent {
 		return errParentMoved
 	}
+	m.replaced = ""
+	if m.overwrite {
+		old, err := findEntry(ctx, tx, lockEntry, op, call.Warehouse.ID, m.kind, m.id)
+		switch {
+		case err == nil:
+			m.replaced = old.key
+			if err := removeEntry(ctx, tx, old); err != nil {
+				return err
+			}
+		case fault.KindOf(err) != fault.NotFound:
+			return err
+		}
+	}
 	var err error
 	m.row, err = tx.InsertID(ctx, insertEntry, call.Warehouse.ID, home.id, m.kind, m.id.Name, m.doc.UUID(), m.key(), m.doc.Location(), m.file, m.hash())
 	if tx.Dialect().Classify(err) == sqldb.ClassUnique {
@@ -204,6 +239,11 @@ func insertNew(ctx context.Context, tx *sqldb.Tx, op string, call Call, m *membe
 func (c *Catalog) look(ctx context.Context, tx *sqldb.Tx, op string, call Call, m *member) error {
 	w := call.Warehouse.ID
 	mine := owner{ownerEntry, m.row}
+	if m.kind == KindView && !m.unchanged {
+		if _, err := tx.Exec(ctx, insertViewFile, m.row, m.hash(), m.file); err != nil {
+			return err
+		}
+	}
 	if m.entry == nil {
 		if err := c.refuseTombstone(ctx, tx, op, call, m.id); err != nil {
 			return err

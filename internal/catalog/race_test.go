@@ -32,7 +32,7 @@ func TestForcedRaces(t *testing.T) {
 	const place = `"location":"` + rootURI + `/x/t"`
 	purgeOf := func(b *bench, id catalog.Identifier) op {
 		return func(ctx context.Context) error {
-			_, err := b.cat.DropTable(ctx, b.call(), id, catalog.DropOptions{Purge: true})
+			_, err := b.cat.Drop(ctx, b.call(), catalog.KindTable, id, catalog.DropOptions{Purge: true})
 			return err
 		}
 	}
@@ -49,7 +49,7 @@ func TestForcedRaces(t *testing.T) {
 				n := b.namespace("n")
 				l := b.create(ident(n, "t"))
 				return purgeOf(b, ident(n, "t")), func(ctx context.Context) error {
-					_, err := b.cat.RegisterTable(ctx, b.call(), ident(n, "twin"), l.MetadataLocation)
+					_, err := b.cat.RegisterTable(ctx, b.call(), ident(n, "twin"), l.MetadataLocation, false)
 					return err
 				}
 			},
@@ -181,7 +181,7 @@ func TestForcedRaces(t *testing.T) {
 						_, err := b.jobs.Jobs().Retry(ctx, j, job.RetryOptions{})
 						return err
 					}, func(ctx context.Context) error {
-						_, err := b.cat.RegisterTable(ctx, b.call(), ident(n, "again"), l.MetadataLocation)
+						_, err := b.cat.RegisterTable(ctx, b.call(), ident(n, "again"), l.MetadataLocation, false)
 						return err
 					}
 			},
@@ -243,7 +243,7 @@ func TestLostAnswerAfterCommit(t *testing.T) {
 		if now.MetadataLocation != loaded.MetadataLocation {
 			b.t.Errorf("pointer %s, want %s", now.MetadataLocation, loaded.MetadataLocation)
 		}
-		j, err := b.cat.DropTable(lost, b.call(), id, catalog.DropOptions{Purge: true})
+		j, err := b.cat.Drop(lost, b.call(), catalog.KindTable, id, catalog.DropOptions{Purge: true})
 		b.must(err)
 		if j == 0 || b.count("SELECT COUNT(*) FROM iceberg_cleanup_job") != 1 {
 			b.t.Errorf("job %d, rows %d", j, b.count("SELECT COUNT(*) FROM iceberg_cleanup_job"))

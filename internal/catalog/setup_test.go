@@ -174,7 +174,7 @@ func (b *bench) stagedCommit(staged *catalog.Loaded) *metadata.Commit {
 }
 
 func (b *bench) drop(id catalog.Identifier, purge bool) (job.ID, error) {
-	return b.cat.DropTable(b.t.Context(), b.call(), id, catalog.DropOptions{Purge: purge})
+	return b.cat.Drop(b.t.Context(), b.call(), catalog.KindTable, id, catalog.DropOptions{Purge: purge})
 }
 
 // settle ends a PENDING job as a worker would.

@@ -44,7 +44,7 @@ func TestTableLife(t *testing.T) {
 
 		other := b.namespace("n", "m")
 		b.must(b.cat.Rename(ctx, b.call(), catalog.KindTable, id, ident(other, "u")))
-		b.wantCode(b.cat.TableExists(ctx, b.call(), id), fault.NotFound, catalog.CodeNoSuchTable)
+		b.wantCode(b.cat.Exists(ctx, b.call(), catalog.KindTable, id), fault.NotFound, catalog.CodeNoSuchTable)
 		b.create(id)
 		b.wantCode(b.cat.Rename(ctx, b.call(), catalog.KindTable, id, ident(other, "u")), fault.Conflict, catalog.CodeAlreadyExists)
 		b.wantCode(b.cat.Rename(ctx, b.call(), catalog.KindTable, id, ident(catalog.Namespace{"x"}, "u")), fault.NotFound, catalog.CodeNoSuchNamespace)
@@ -133,17 +133,17 @@ func TestRegister(t *testing.T) {
 		ctx := b.t.Context()
 		n := b.namespace("n")
 		first := b.create(ident(n, "a"))
-		_, err := b.cat.RegisterTable(ctx, b.call(), ident(n, "a"), first.MetadataLocation)
+		_, err := b.cat.RegisterTable(ctx, b.call(), ident(n, "a"), first.MetadataLocation, false)
 		b.wantCode(err, fault.Conflict, catalog.CodeAlreadyExists)
-		_, err = b.cat.RegisterTable(ctx, b.call(), ident(n, "x"), rootURI+"/n/none/metadata/v1.metadata.json")
+		_, err = b.cat.RegisterTable(ctx, b.call(), ident(n, "x"), rootURI+"/n/none/metadata/v1.metadata.json", false)
 		b.wantCode(err, fault.NotFound, catalog.CodeMissingMetadata)
-		_, err = b.cat.RegisterTable(ctx, b.call(), ident(n, "x"), "s3://other/v1.metadata.json")
+		_, err = b.cat.RegisterTable(ctx, b.call(), ident(n, "x"), "s3://other/v1.metadata.json", false)
 		b.wantCode(err, fault.Invalid, catalog.CodeBadLocation)
 		b.must(b.bucket.Put(ctx, "junk.json", strings.NewReader(`{"format-version":`)))
-		_, err = b.cat.RegisterTable(ctx, b.call(), ident(n, "x"), rootURI+"/junk.json")
+		_, err = b.cat.RegisterTable(ctx, b.call(), ident(n, "x"), rootURI+"/junk.json", false)
 		b.wantCode(err, fault.Invalid, catalog.CodeDamagedMetadata)
 
-		_, err = b.cat.RegisterTable(ctx, b.call(), ident(n, "twin"), first.MetadataLocation)
+		_, err = b.cat.RegisterTable(ctx, b.call(), ident(n, "twin"), first.MetadataLocation, false)
 		b.must(err)
 		b.invariants()
 		for _, name := range []string{"a", "twin"} {
@@ -154,7 +154,7 @@ func TestRegister(t *testing.T) {
 		b.must(err)
 		j, err := b.drop(ident(n, "a"), true)
 		b.must(err)
-		_, err = b.cat.RegisterTable(ctx, b.call(), ident(n, "again"), first.MetadataLocation)
+		_, err = b.cat.RegisterTable(ctx, b.call(), ident(n, "again"), first.MetadataLocation, false)
 		b.wantCode(err, fault.Conflict, catalog.CodePurging)
 		b.settle(j, nil)
 		b.invariants()
@@ -181,7 +181,7 @@ func TestTombstone(t *testing.T) {
 				return err
 			},
 			"register": func() error {
-				_, err := b.cat.RegisterTable(ctx, b.call(), id, other.MetadataLocation)
+				_, err := b.cat.RegisterTable(ctx, b.call(), id, other.MetadataLocation, false)
 				return err
 			},
 			"rename to it": func() error { return b.cat.Rename(ctx, b.call(), catalog.KindTable, ident(n, "other"), id) },
@@ -191,7 +191,7 @@ func TestTombstone(t *testing.T) {
 				b.t.Errorf("%s: %v, want a conflict that names %s", name, err, b.jobs.Name(j))
 			}
 		}
-		b.wantCode(b.cat.TableExists(ctx, b.call(), id), fault.NotFound, catalog.CodeNoSuchTable)
+		b.wantCode(b.cat.Exists(ctx, b.call(), catalog.KindTable, id), fault.NotFound, catalog.CodeNoSuchTable)
 		_, err = b.cat.CommitTable(ctx, b.call(), id, b.set("a", "b"))
 		b.wantCode(err, fault.NotFound, catalog.CodeNoSuchTable)
 		_, err = b.drop(id, true)
@@ -205,11 +205,11 @@ func TestTombstone(t *testing.T) {
 		b.create(id)
 		_, err = b.cat.CreateTable(ctx, b.call(), n, b.request("u", place))
 		b.wantCode(err, fault.Conflict, catalog.CodeLocationTaken)
-		_, err = b.cat.RegisterTable(ctx, b.call(), ident(n, "r"), old.MetadataLocation)
+		_, err = b.cat.RegisterTable(ctx, b.call(), ident(n, "r"), old.MetadataLocation, false)
 		b.wantCode(err, fault.Conflict, catalog.CodePurging)
 		_, err = b.jobs.Jobs().Ack(ctx, j)
 		b.must(err)
-		_, err = b.cat.RegisterTable(ctx, b.call(), ident(n, "r"), old.MetadataLocation)
+		_, err = b.cat.RegisterTable(ctx, b.call(), ident(n, "r"), old.MetadataLocation, false)
 		b.must(err)
 		// A live table has its metadata again: the job must not run.
 		_, err = b.jobs.Jobs().Retry(ctx, j, job.RetryOptions{})

@@ -37,7 +37,8 @@ func TestFinish(t *testing.T) {
 		"succeeded, asked to": {columns{"cancel_requested_at": 5}, false, nil, end{State: job.Succeeded}},
 		"succeeded, paused":   {columns{"paused": 1}, false, nil, end{State: job.Succeeded}},
 		"succeeded after failures": {
-			columns{"attempts": 3, "outage_since": time.Minute, "last_error": "old"}, false, nil,
+			columns{"attempts": 3, "outage_since": time.Minute, "last_error": "old"},
+			false, nil,
 			end{State: job.Succeeded, Attempts: 3, Error: "old"},
 		},
 
@@ -55,23 +56,28 @@ func TestFinish(t *testing.T) {
 
 		"first outage": {nil, false, job.Outage(boom), end{State: job.Pending, Outage: true, Delay: 10 * time.Second, Error: "boom"}},
 		"outage within grace": {
-			columns{"attempts": 4, "outage_since": 59 * time.Minute}, false, job.Outage(boom),
+			columns{"attempts": 4, "outage_since": 59 * time.Minute},
+			false, job.Outage(boom),
 			end{State: job.Pending, Attempts: 4, Outage: true, Delay: 30 * time.Minute, Error: "boom"},
 		},
 		"outage backs off with its age": {
-			columns{"outage_since": 5 * time.Minute}, false, job.Outage(boom),
+			columns{"outage_since": 5 * time.Minute},
+			false, job.Outage(boom),
 			end{State: job.Pending, Outage: true, Delay: 5 * time.Minute, Error: "boom"},
 		},
 		"outage beyond grace": {
-			columns{"attempts": 1, "outage_since": 61 * time.Minute}, false, job.Outage(boom),
+			columns{"attempts": 1, "outage_since": 61 * time.Minute},
+			false, job.Outage(boom),
 			end{State: job.Pending, Attempts: 2, Outage: true, Delay: 40 * time.Second, Error: "boom"},
 		},
 		"outage beyond grace, last": {
-			columns{"attempts": 4, "outage_since": 61 * time.Minute}, false, job.Outage(boom),
+			columns{"attempts": 4, "outage_since": 61 * time.Minute},
+			false, job.Outage(boom),
 			end{State: job.Failed, Attempts: 5, Outage: true, Error: "boom"},
 		},
 		"outage after progress": {
-			columns{"attempts": 4, "outage_since": 61 * time.Minute}, true, job.Outage(boom),
+			columns{"attempts": 4, "outage_since": 61 * time.Minute},
+			true, job.Outage(boom),
 			end{State: job.Pending, Outage: true, Delay: 10 * time.Second, Error: "boom"},
 		},
 

@@ -398,11 +398,12 @@ func (m *machine) saveRun(rt *rapid.T, r *modelRun) {
 		}
 		return
 	}
-	if r.cause == nil && j.paused {
-		r.cause = job.ErrPaused
-	}
-	if j.cancelled && (r.cause == nil || r.cause == job.ErrPaused && err != nil && errors.Is(err, job.ErrCancelled)) {
+	switch { // what a run was told first stays its reason
+	case r.cause != nil:
+	case j.cancelled:
 		r.cause = job.ErrCancelled
+	case j.paused:
+		r.cause = job.ErrPaused
 	}
 	if !errors.Is(err, r.cause) {
 		rt.Fatalf("save: %v, want %v", err, r.cause)

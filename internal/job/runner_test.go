@@ -110,7 +110,7 @@ func TestWake(t *testing.T) {
 func TestBlockedBatchKeepsItsOwner(t *testing.T) {
 	t.Parallel()
 	cfg := jobtest.Config()
-	cfg.HeartbeatTimeout = 1500 * time.Millisecond
+	cfg.HeartbeatTimeout = 2 * time.Second
 	each(t, cfg, job.Hooks{}, func(t *testing.T, w *world) {
 		var runs atomic.Int32
 		handler := jobtest.Handler(func(ctx context.Context, run *job.Run) error {
@@ -177,9 +177,10 @@ func TestLostLease(t *testing.T) {
 func TestAdmitNeedsAFreshLease(t *testing.T) {
 	t.Parallel()
 	cfg := slow()
-	cfg.HeartbeatTimeout = 2 * time.Second
+	cfg.HeartbeatTimeout, cfg.RetryBase = 2*time.Second, time.Hour
 	db := sqldbtest.Servers(t)[0].Open(t, sqldb.Config{}, jobtest.Migrations)
 	s := job.NewStore(db, jobtest.Table, cfg, job.Hooks{}, job.Observer{})
+	s.SetJitter(func(d time.Duration) time.Duration { return d })
 	held, release := make(chan time.Time), make(chan struct{})
 	refused := make(chan error, 1)
 	r := jobtest.Start(t, s, jobtest.Handler(func(ctx context.Context, run *job.Run) error {

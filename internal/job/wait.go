@@ -46,6 +46,7 @@ func (r *Runner) Wait(ctx context.Context, id ID, limit time.Duration) (Row, err
 		}
 		select {
 		case <-ended:
+			asked = false // if it yielded, a slot may be had for it
 		case ran := <-inline:
 			inline, asked = nil, !ran
 		case <-look.C:
@@ -64,6 +65,8 @@ func (r *Runner) Wait(ctx context.Context, id ID, limit time.Duration) (Row, err
 
 // inline queues for a slot and runs exactly this job in it, once: after its quantum a
 // job goes to the end of the queue. It answers whether it ran.
+//
+//nolint:contextcheck // A job outlives the request that waits for it.
 func (r *Runner) inline(queue context.Context, id ID) chan bool {
 	ran := make(chan bool, 1)
 	if !r.goIfRunning(func() {

@@ -3,6 +3,8 @@ package purge_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"testing"
@@ -91,4 +93,52 @@ func BenchmarkPurge(b *testing.B) {
 			})
 		}
 	}
+}
+
+// BenchmarkPurgeLocal deletes real files, beside a bare loop over the same ones.
+func BenchmarkPurgeLocal(b *testing.B) {
+	const files = 20_000
+	fill := func(b *testing.B) (*world, *row) {
+		w := newLocalWorld(b)
+		r := synthetic(b, w, files, 1000)
+		for day := range 100 {
+			dir := filepath.Join(w.dir, "t", "data", fmt.Sprintf("day=%02d", day))
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				b.Fatal(err)
+			}
+			for i := day; i < files; i += 100 {
+				name := fmt.Sprintf("%08d-00000-4c1f8f2e-7a55-4b1e-9d3e-0a9f6b1c2d3e-00001.parquet", i)
+				if err := os.WriteFile(filepath.Join(dir, name), []byte("PAR1"), 0o600); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+		return w, r
+	}
+	rate := func(b *testing.B) { b.ReportMetric(float64(files)*float64(b.N)/b.Elapsed().Seconds(), "files/s") }
+	b.Run("purge", func(b *testing.B) {
+		for b.Loop() {
+			b.StopTimer()
+			w, r := fill(b)
+			b.StartTimer()
+			if err := w.run(r, purge.Config{}); err != nil {
+				b.Fatal(err)
+			}
+			if r.progress.Files != files+int64(files/1000)+2 || r.progress.Leftovers != 0 {
+				b.Fatalf("progress %+v", r.progress)
+			}
+		}
+		rate(b)
+	})
+	b.Run("bare removal", func(b *testing.B) {
+		for b.Loop() {
+			b.StopTimer()
+			w, _ := fill(b)
+			b.StartTimer()
+			if err := os.RemoveAll(filepath.Join(w.dir, "t")); err != nil {
+				b.Fatal(err)
+			}
+		}
+		rate(b)
+	})
 }

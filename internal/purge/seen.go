@@ -1,7 +1,7 @@
 package purge
 
 // seen is a bounded exact set of paths: it remembers at least the last limit bytes of
-// them. What it forgot is taken for new, which costs a second delete of a file that is
+// what was added, known paths included. What it forgot is taken for new, which costs a second delete of a file that is
 // gone; what it never saw is never taken for seen, which would leak a file.
 type seen struct {
 	limit      int // bytes a generation holds

@@ -74,6 +74,7 @@ type Request struct {
 	Locations        []string // all places the table owned, cleaned
 	MetadataLocation string
 	MetadataHash     string
+	Files            []string // more files to delete, before the metadata file: a view's older metadata
 	FileIOImpl       string
 	FileIOProps      json.RawMessage // never a secret
 	RequestID        string

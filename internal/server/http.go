@@ -24,7 +24,7 @@ func (s *server) handler() http.Handler {
 	jobs := &purgeJobs{store: s.purges, runner: s.runner}
 	cfg := iceberg.Config{
 		Catalog: s.catalog, Tenants: s.tenants, Authenticate: s.auth.principal, Jobs: jobs, Cleanups: s.purges,
-		KeyLifetime: s.set.IdempotencyLifetime, PurgeWait: s.set.AsyncPurge.PurgeWait(), MaxBody: s.set.MaxBodyBytes, Logger: s.log,
+		KeyLifetime: s.set.IdempotencyLifetime, PurgeViews: s.set.AsyncPurge.Views, PurgeWait: s.set.AsyncPurge.PurgeWait(), MaxBody: s.set.MaxBodyBytes, Logger: s.log,
 	}
 	ice := http.StripPrefix("/iceberg", iceberg.New(cfg))
 	cleanups := iceberg.NewCleanups(cfg)

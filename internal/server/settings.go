@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -155,7 +156,7 @@ func (s *Settings) BaseURL(addr net.Addr) string {
 	}
 	host := addr.String()
 	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
-		host = net.JoinHostPort("127.0.0.1", fmt.Sprint(tcp.Port))
+		host = net.JoinHostPort("127.0.0.1", strconv.Itoa(tcp.Port))
 	}
 	return scheme + "://" + host
 }

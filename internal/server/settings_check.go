@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,12 +50,9 @@ func (v *validator) positive(key string, value time.Duration) {
 }
 
 func (v *validator) oneOf(key, value string, words ...string) {
-	for _, word := range words {
-		if value == word {
-			return
-		}
+	if !slices.Contains(words, value) {
+		v.bad(key, "is %q, must be %s", value, strings.Join(words, " or "))
 	}
-	v.bad(key, "is %q, must be %s", value, strings.Join(words, " or "))
 }
 
 func (v *validator) places(s *Settings) {

@@ -162,7 +162,7 @@ func (b *bench) holdWorker(ctx context.Context, e *endpoint) (string, error) {
 	defer tick.Stop()
 	for {
 		j, err := e.jobs.Get(ctx, held)
-		if err != nil || j.State == client.JobRunning {
+		if err != nil || j.State == client.Running {
 			return held, err
 		}
 		select {
@@ -179,9 +179,9 @@ func (e *endpoint) onlyWaiting(ctx context.Context, held string) error {
 		if err != nil {
 			return err
 		}
-		if want := client.JobPending; j.Job != held && j.State != want {
+		if want := client.Pending; j.Job != held && j.State != want {
 			return fmt.Errorf("%s is %s: the workers were not paused", j.Job, j.State)
-		} else if j.Job == held && j.State != client.JobRunning {
+		} else if j.Job == held && j.State != client.Running {
 			return fmt.Errorf("%s is %s: it did not hold the worker", j.Job, j.State)
 		}
 	}
@@ -259,9 +259,12 @@ func (r *dropReport) text(w io.Writer) {
 			s.Table, s.MetadataBytes, s.Milliseconds.text("ms"), s.MedianRatio, s.P95Ratio)
 	}
 	fmt.Fprintln(w, "\nat once, default settings")
-	for name, b := range map[string]burst{"asynchronous": r.Async, "synchronous, beside": r.SyncBeside, "synchronous": r.Sync} {
+	line := func(name string, b burst) {
 		fmt.Fprintf(w, "  %-20s %d tables of %d files   %s\n", name, b.Tables, b.Files, b.Milliseconds.text("ms"))
 	}
+	line("asynchronous", r.Async)
+	line("synchronous, beside", r.SyncBeside)
+	line("synchronous, alone", r.Sync)
 	fmt.Fprintf(w, "  the purges of the asynchronous ones: %d files in %.1f s, the synchronous ones beside them included\n", r.Backlog.Files, r.Backlog.Seconds)
 	fmt.Fprintf(w, "  VmHWM %.0f MiB\n", r.PeakMiB)
 	checksText(w, r.Checks)

@@ -142,7 +142,7 @@ func (e *endpoint) drop(ctx context.Context, name string, async bool) (string, t
 // succeeded waits for a job's end and fails unless it is a success.
 func (e *endpoint) succeeded(ctx context.Context, job string) (client.Counts, error) {
 	j, err := e.jobs.Wait(ctx, job, client.WaitOptions{})
-	if err == nil && j.State != client.JobSucceeded {
+	if err == nil && j.State != client.Succeeded {
 		err = fmt.Errorf("%s ended %s: %s", job, j.State, j.LastError)
 	}
 	return j.Counts(), err

@@ -74,7 +74,7 @@ func (p *process) ready(ctx context.Context, data string) (*endpoint, error) {
 		case <-tick.C:
 		}
 		address, err := os.ReadFile(filepath.Join(data, "address"))
-		if err != nil {
+		if err != nil || len(address) == 0 { // not there, or being written
 			continue
 		}
 		token, err := os.ReadFile(filepath.Join(data, "admin-token"))

@@ -36,10 +36,11 @@ func (f fuzzTarget) String() string { return f.pkg[strings.LastIndex(f.pkg, "/")
 
 var fuzzFunc = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(\w+ \*testing\.F\)`)
 
-// list sorts the module's packages by what their test binaries link.
-func list(ctx context.Context) (packages, error) {
+// list sorts packages with tests by what their test binaries link.
+func list(ctx context.Context, patterns []string) (packages, error) {
 	var p packages
-	cmd := exec.CommandContext(ctx, "go", "list", "-test", "-json=Dir,ImportPath,ForTest,Deps,TestGoFiles,XTestGoFiles", "./...")
+	args := append([]string{"list", "-test", "-json=Dir,ImportPath,ForTest,Deps,TestGoFiles,XTestGoFiles"}, patterns...)
+	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

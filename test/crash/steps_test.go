@@ -5,7 +5,6 @@ import (
 
 	"github.com/lethe-project/lethe/client"
 	"github.com/lethe-project/lethe/internal/purge"
-	"github.com/lethe-project/lethe/internal/sqldb/sqldbtest"
 )
 
 // stepsOfPurge are the step boundaries of every level.
@@ -23,9 +22,7 @@ func TestKilledAtEveryStepOfAPurge(t *testing.T) {
 	for _, step := range stepsOfPurge() {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
-			onEach(t, func(t *testing.T, db sqldbtest.Server) {
-				t.Helper()
-				w := newWorld(t, db)
+			onEach(t, func(w *world) {
 				w.upTo(step, "--async-purge-delete-batch-size", "2")
 				w.namespace()
 				w.neighbours()

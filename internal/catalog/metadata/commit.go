@@ -2,7 +2,6 @@ package metadata
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -20,11 +19,9 @@ const maxUpdates = 10_000
 // Commit is a decoded commit of one table: requirements and updates. It is immutable;
 // Check and Apply may be repeated on newer metadata.
 type Commit struct {
-	requirements    table.Requirements
-	updates         []update
-	actions         []string
-	assertsCreate   bool
-	changesLocation bool
+	requirements  table.Requirements
+	replay        replay[update]
+	assertsCreate bool
 }
 
 // Result is what a commit makes of a table.
@@ -52,23 +49,12 @@ func DecodeCommit(body []byte, limits Limits) (c *Commit, err error) {
 	if err := json.Unmarshal(body, &wire); err != nil {
 		return nil, invalid(op, what, err)
 	}
-	if n := len(wire.Updates); n > maxUpdates {
-		return nil, invalidf(op, "%s: %d updates are more than the limit of %d", what, n, maxUpdates)
-	}
 	c = &Commit{requirements: wire.Requirements}
+	if c.replay, err = decodeUpdates(op, what, actions, wire.Updates); err != nil {
+		return nil, err
+	}
 	for _, r := range wire.Requirements {
 		c.assertsCreate = c.assertsCreate || isAssertCreate(r)
-	}
-	for i, raw := range wire.Updates {
-		action, u, err := decodeUpdate(raw)
-		if err != nil {
-			return nil, invalid(op, fmt.Sprintf("%s: update %d", what, i), err)
-		}
-		c.updates = append(c.updates, u)
-		c.actions = append(c.actions, action)
-		if m, ok := u.(mover); ok && m.moves() {
-			c.changesLocation = true
-		}
 	}
 	return c, nil
 }
@@ -78,7 +64,7 @@ func (c *Commit) AssertsCreate() bool { return c.assertsCreate }
 
 // ChangesLocation reports whether the commit names one of the places that
 // Table.Locations returns; it may still name the one that the table has.
-func (c *Commit) ChangesLocation() bool { return c.changesLocation }
+func (c *Commit) ChangesLocation() bool { return c.replay.changesLocation }
 
 // Check tests the requirements against a table, or against none when t is nil. One that
 // does not hold is a Conflict.
@@ -106,7 +92,7 @@ func (c *Commit) Apply(base *Table, baseLocation string) (res *Result, err error
 	if err != nil {
 		return nil, invalid(op, what, err)
 	}
-	if err := c.replay(op, editTable(b, base.meta)); err != nil {
+	if err := c.apply(op, editTable(b, base.meta)); err != nil {
 		return nil, err
 	}
 	if !b.HasChanges() {
@@ -138,7 +124,7 @@ func (c *Commit) Build() (t *Table, err error) {
 		}
 	}
 	version := defaultFormatVersion
-	for _, u := range c.updates {
+	for _, u := range c.replay.updates {
 		if up, ok := u.(*upgradeFormat); ok {
 			version = up.Version
 			break
@@ -152,7 +138,7 @@ func (c *Commit) Build() (t *Table, err error) {
 		return nil, invalid(op, what, err)
 	}
 	ed := newTable(b, version)
-	if err := c.replay(op, ed); err != nil {
+	if err := c.apply(op, ed); err != nil {
 		return nil, err
 	}
 	if err := ed.addDefaults(); err != nil {
@@ -161,13 +147,8 @@ func (c *Commit) Build() (t *Table, err error) {
 	return finish(op, what, b)
 }
 
-func (c *Commit) replay(op string, ed *editor) error {
-	for i, u := range c.updates {
-		if err := u.apply(ed); err != nil {
-			return invalid(op, fmt.Sprintf("update %d (%s)", i, c.actions[i]), err)
-		}
-	}
-	return nil
+func (c *Commit) apply(op string, ed *editor) error {
+	return c.replay.run(op, func(u update) error { return u.apply(ed) })
 }
 
 func isAssertCreate(r table.Requirement) bool { return r.GetType() == "assert-create" }

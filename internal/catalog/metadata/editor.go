@@ -65,22 +65,29 @@ func editTable(b *table.MetadataBuilder, base table.Metadata) *editor {
 // addSchema adds a schema under the id that Java would give it: that of an identical
 // schema, else the highest one plus 1. The client's id plays no part.
 func (ed *editor) addSchema(schema *iceberg.Schema) error {
+	own, known := placeSchema(ed.schemas, schema)
+	if !known {
+		if err := ed.b.AddSchema(own); err != nil {
+			return err
+		}
+		ed.schemas = append(ed.schemas, own)
+	}
+	ed.lastSchema = &own.ID
+	return nil
+}
+
+// placeSchema finds the schema that is identical, or makes a copy under the id that a
+// new one gets. It is a copy because builders keep and change what they are given, while
+// the commit stays as it is.
+func placeSchema(all []*iceberg.Schema, schema *iceberg.Schema) (own *iceberg.Schema, known bool) {
 	next := 0
-	for _, s := range ed.schemas {
+	for _, s := range all {
 		if s.Equals(schema) {
-			ed.lastSchema = &s.ID
-			return nil
+			return s, true
 		}
 		next = max(next, s.ID+1)
 	}
-	// The builder keeps and changes what it is given; the commit stays as it is.
-	own := iceberg.NewSchemaWithIdentifiers(next, slices.Clone(schema.IdentifierFieldIDs), schema.Fields()...)
-	if err := ed.b.AddSchema(own); err != nil {
-		return err
-	}
-	ed.schemas = append(ed.schemas, own)
-	ed.lastSchema = &next
-	return nil
+	return iceberg.NewSchemaWithIdentifiers(next, slices.Clone(schema.IdentifierFieldIDs), schema.Fields()...), false
 }
 
 // addSpec is addSchema for partition specs. Specs are the same if their fields are,

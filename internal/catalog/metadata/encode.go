@@ -21,24 +21,19 @@ const (
 	gzipSuffix          = ".gz.metadata.json"
 	maxVersionOfName    = 1<<31 - 2
 	versionDigitsOfName = 5
+
+	// What Java writes where the property is not set differs by kind.
+	defaultCodec     = "none"
+	defaultViewCodec = "gzip"
 )
 
 // MetadataDir returns the directory that the table's metadata files go to.
-func (t *Table) MetadataDir() string {
-	if dir := stripSlashes(t.props[metadataPathKey]); dir != "" {
-		return dir
-	}
-	return strings.TrimSuffix(t.location, "/") + "/metadata"
-}
+func (t *Table) MetadataDir() string { return metadataDir(t.location, t.props) }
 
 // FileName returns the name of the table's metadata file of a version. Readers choose
 // the codec by this name.
 func (t *Table) FileName(version int, id uuid.UUID) string {
-	suffix := plainSuffix
-	if compressed, err := t.compressed(); err == nil && compressed {
-		suffix = gzipSuffix
-	}
-	return fmt.Sprintf("%0*d-%s%s", versionDigitsOfName, version, id, suffix)
+	return fileName(version, id, t.props, defaultCodec)
 }
 
 // NextVersion returns the version to use after the metadata file of that location: one
@@ -56,17 +51,35 @@ func NextVersion(previous string) int {
 // Encode returns the bytes of the table's metadata file, compressed when its property
 // write.metadata.compression-codec asks for it.
 func (t *Table) Encode() ([]byte, error) {
-	const op = "metadata.Encode"
-	compressed, err := t.compressed()
-	if err != nil {
-		return nil, invalid(op, "table properties", err)
+	return encode("metadata.Encode", "table properties", t.doc, t.props, defaultCodec)
+}
+
+func metadataDir(location string, props map[string]string) string {
+	if dir := stripSlashes(props[metadataPathKey]); dir != "" {
+		return dir
 	}
-	if !compressed {
-		return t.doc, nil
+	return strings.TrimSuffix(location, "/") + "/metadata"
+}
+
+func fileName(version int, id uuid.UUID, props map[string]string, fallback string) string {
+	suffix := plainSuffix
+	if zip, err := compressed(props, fallback); err == nil && zip {
+		suffix = gzipSuffix
+	}
+	return fmt.Sprintf("%0*d-%s%s", versionDigitsOfName, version, id, suffix)
+}
+
+func encode(op, what string, doc []byte, props map[string]string, fallback string) ([]byte, error) {
+	zip, err := compressed(props, fallback)
+	if err != nil {
+		return nil, invalid(op, what, err)
+	}
+	if !zip {
+		return doc, nil
 	}
 	var out bytes.Buffer
 	zw := gzip.NewWriter(&out)
-	if _, err := zw.Write(t.doc); err != nil {
+	if _, err := zw.Write(doc); err != nil {
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
 	if err := zw.Close(); err != nil {
@@ -75,8 +88,14 @@ func (t *Table) Encode() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-func (t *Table) compressed() (bool, error) {
-	switch codec := t.Property(codecProperty, "none"); strings.ToLower(codec) {
+// compressed tells whether the codec that the properties name, or else the fallback, is
+// gzip.
+func compressed(props map[string]string, fallback string) (bool, error) {
+	codec, ok := props[codecProperty]
+	if !ok {
+		codec = fallback
+	}
+	switch strings.ToLower(codec) {
 	case "none", "":
 		return false, nil
 	case "gzip":
@@ -105,7 +124,7 @@ func settle(op, what string, meta table.Metadata) (*Table, error) {
 	if err != nil {
 		return nil, invalid(op, what, err)
 	}
-	if _, err := t.compressed(); err != nil {
+	if _, err := compressed(t.props, defaultCodec); err != nil {
 		return nil, invalid(op, what, err)
 	}
 	return t, nil

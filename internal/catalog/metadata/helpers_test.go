@@ -166,11 +166,11 @@ func at(tb testing.TB, doc []byte, path string) string {
 	return string(out)
 }
 
-// wants compares paths of a document with their compact JSON.
-func wants(tb testing.TB, t *Table, want map[string]string) {
+// wants compares paths of a document (of a Table or a View) with their compact JSON.
+func wants(tb testing.TB, of interface{ JSON() []byte }, want map[string]string) {
 	tb.Helper()
 	for path, value := range want {
-		if got := at(tb, t.JSON(), path); got != value {
+		if got := at(tb, of.JSON(), path); got != value {
 			tb.Errorf("%s = %s, want %s", path, got, value)
 		}
 	}

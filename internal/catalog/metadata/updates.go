@@ -23,11 +23,14 @@ type mover interface{ moves() bool }
 // preparer is an update with a part to decode or to check beyond its own fields.
 type preparer interface{ prepare() error }
 
-// actions are the updates of the REST specification with the fields they require.
-var actions = map[string]struct {
-	make     func() update
+// action makes an empty update and names the fields that it requires.
+type action[U any] struct {
+	make     func() U
 	required []string
-}{
+}
+
+// actions are the updates of tables in the REST specification.
+var actions = map[string]action[update]{
 	"assign-uuid":                 {func() update { return new(assignUUID) }, []string{"uuid"}},
 	"upgrade-format-version":      {func() update { return new(upgradeFormat) }, []string{"format-version"}},
 	"add-schema":                  {func() update { return new(addSchema) }, []string{"schema"}},
@@ -53,33 +56,68 @@ var actions = map[string]struct {
 	"remove-encryption-key":       {func() update { return new(removeEncryptionKey) }, []string{"key-id"}},
 }
 
-func decodeUpdate(raw json.RawMessage) (action string, u update, err error) {
+// replay is the decoded updates of a commit in their order.
+type replay[U any] struct {
+	updates         []U
+	actions         []string
+	changesLocation bool
+}
+
+func decodeUpdates[U any](op, what string, known map[string]action[U], raws []json.RawMessage) (r replay[U], err error) {
+	if n := len(raws); n > maxUpdates {
+		return r, invalidf(op, "%s: %d updates are more than the limit of %d", what, n, maxUpdates)
+	}
+	for i, raw := range raws {
+		name, u, err := decodeUpdate(known, raw)
+		if err != nil {
+			return r, invalid(op, fmt.Sprintf("%s: update %d", what, i), err)
+		}
+		r.updates = append(r.updates, u)
+		r.actions = append(r.actions, name)
+		if m, ok := any(u).(mover); ok && m.moves() {
+			r.changesLocation = true
+		}
+	}
+	return r, nil
+}
+
+// run applies every update; the error of one names it.
+func (r *replay[U]) run(op string, apply func(U) error) error {
+	for i, u := range r.updates {
+		if err := apply(u); err != nil {
+			return invalid(op, fmt.Sprintf("update %d (%s)", i, r.actions[i]), err)
+		}
+	}
+	return nil
+}
+
+func decodeUpdate[U any](known map[string]action[U], raw json.RawMessage) (name string, u U, err error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &fields); err != nil {
-		return "", nil, err
+		return "", u, err
 	}
-	if err := json.Unmarshal(fields["action"], &action); err != nil || action == "" {
-		return "", nil, errors.New("action is required")
+	if err := json.Unmarshal(fields["action"], &name); err != nil || name == "" {
+		return "", u, errors.New("action is required")
 	}
-	known, ok := actions[action]
+	act, ok := known[name]
 	if !ok {
-		return "", nil, fmt.Errorf("unknown action %q", action)
+		return "", u, fmt.Errorf("unknown action %q", name)
 	}
-	for _, name := range known.required {
-		if isNull(fields[name]) {
-			return "", nil, fmt.Errorf("%s requires %s", action, name)
+	for _, field := range act.required {
+		if isNull(fields[field]) {
+			return "", u, fmt.Errorf("%s requires %s", name, field)
 		}
 	}
-	u = known.make()
+	u = act.make()
 	if err := json.Unmarshal(raw, u); err != nil {
-		return "", nil, fmt.Errorf("%s: %w", action, err)
+		return "", u, fmt.Errorf("%s: %w", name, err)
 	}
-	if p, ok := u.(preparer); ok {
+	if p, ok := any(u).(preparer); ok {
 		if err := p.prepare(); err != nil {
-			return "", nil, fmt.Errorf("%s: %w", action, err)
+			return "", u, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	return action, u, nil
+	return name, u, nil
 }
 
 func isNull(raw json.RawMessage) bool {

@@ -277,7 +277,7 @@ func TestUpdatesAreAllTested(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		for _, action := range c.actions {
+		for _, action := range c.replay.actions {
 			tested[action] = true
 		}
 	}

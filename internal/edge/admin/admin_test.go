@@ -254,7 +254,7 @@ func TestControl(t *testing.T) {
 			if b.store.opts.AcceptMissing != tt.accept {
 				t.Errorf("accept missing %v", b.store.opts.AcceptMissing)
 			}
-			for _, part := range []string{"msg=audit", "action=job." + tt.action, "principal=admin", "requestId=req-1", "job=purge-7", "outcome=ok"} {
+			for _, part := range []string{"msg=audit", "action=job." + tt.action, "principal=admin", "requestId=req-1", "job=purge-7", `namespace="[\"a.b\",\"c\"]"`, "outcome=ok"} {
 				if !strings.Contains(b.log.String(), part) {
 					t.Errorf("audit line lacks %s: %s", part, b.log)
 				}

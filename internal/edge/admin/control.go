@@ -92,13 +92,14 @@ func (h *handler) audit(ctx context.Context, action, name string, o Object, opts
 	if err != nil {
 		outcome = fault.KindOf(err).String()
 	}
+	namespace, _ := json.Marshal(o.Namespace) // strings always can be encoded
 	attrs := []slog.Attr{
 		slog.String("action", "job."+action),
 		slog.String("principal", h.Principal(ctx)),
 		slog.String("requestId", h.RequestID(ctx)),
 		slog.String("job", name),
 		slog.String("warehouse", o.Warehouse),
-		slog.Any("namespace", o.Namespace),
+		slog.String("namespace", string(namespace)),
 		slog.String("name", o.Name),
 		slog.String("outcome", outcome),
 	}

@@ -18,7 +18,9 @@ const (
 // dropTable removes a table. With purgeRequested=true its files go by a job that this
 // request waits for, unless it asked for an asynchronous purge. Once the drop is
 // committed the answer is always 204: the entry cannot come back, and the job goes on.
-func (e *edge) dropTable(c *call) error {
+func (e *edge) dropTable(c *call) error { return e.drop(c, catalog.KindTable, false) }
+
+func (e *edge) drop(c *call, kind catalog.Kind, always bool) error {
 	const op = "iceberg.drop"
 	id, err := c.table()
 	if err != nil {
@@ -28,6 +30,7 @@ func (e *edge) dropTable(c *call) error {
 	if err != nil {
 		return err
 	}
+	purge = purge || always
 	async := false
 	if purge {
 		// A typo must not change what a delete does, so anything else is an error.
@@ -35,7 +38,7 @@ func (e *edge) dropTable(c *call) error {
 			return err
 		}
 	}
-	j, err := e.Catalog.DropTable(c.r.Context(), c.on(), id, catalog.DropOptions{Purge: purge, Async: async})
+	j, err := e.Catalog.Drop(c.r.Context(), c.on(), kind, id, catalog.DropOptions{Purge: purge, Async: async})
 	if err != nil {
 		return err
 	}

@@ -39,6 +39,7 @@ var kinds = map[fault.Kind]answer{
 var names = map[fault.Code]string{
 	catalog.CodeNoSuchNamespace:   "NoSuchNamespaceException",
 	catalog.CodeNoSuchTable:       "NoSuchTableException",
+	catalog.CodeNoSuchView:        "NoSuchViewException",
 	catalog.CodeNamespaceNotEmpty: "NamespaceNotEmptyException",
 	catalog.CodeCommitFailed:      "CommitFailedException",
 	catalog.CodeShared:            "ConflictException",

@@ -44,6 +44,7 @@ type Config struct {
 	Jobs         Jobs
 	Cleanups     Cleanups
 	KeyLifetime  time.Duration // how long an Idempotency-Key is kept, 30 m
+	PurgeViews   bool          // a drop of a view always purges it
 	PurgeWait    time.Duration // how long a synchronous purge is waited for, 45 s
 	MaxBody      int64         // bytes of a request's body, 64 MiB
 	Limits       metadata.Limits

@@ -119,12 +119,21 @@ func replayChanges(e *edge, c *call, result string) error {
 	return e.send(c, http.StatusOK, json.RawMessage(result))
 }
 
+// replayUnregister answers with the metadata that the entry pointed to.
+func replayUnregister(e *edge, c *call, result string) error {
+	loaded, err := e.Catalog.LoadRecalled(c.r.Context(), c.on(), result)
+	if err != nil {
+		return err
+	}
+	return e.document(c, loaded.MetadataLocation, loaded.Table.JSON())
+}
+
 // replayTable loads what the result names: the metadata file that the request made, or
 // the document itself of a staged create. A file that is gone since gives way to the
 // table as it stands.
 func replayTable(e *edge, c *call, result string) error {
 	loaded, err := e.Catalog.LoadRecalled(c.r.Context(), c.on(), result)
-	if fault.Is(err, catalog.CodeMissingMetadata) {
+	if missing(err) {
 		id, idErr := e.named(c)
 		if idErr != nil {
 			return idErr
@@ -137,7 +146,9 @@ func replayTable(e *edge, c *call, result string) error {
 	return e.loaded(c, loaded, false)
 }
 
-// named is the table of a request, whose name stands in the path or in the body.
+func missing(err error) bool { return fault.Is(err, catalog.CodeMissingMetadata) }
+
+// named is the table or view of a request, whose name stands in the path or in the body.
 func (e *edge) named(c *call) (catalog.Identifier, error) {
 	if len(c.vars) > 1 {
 		return c.table()

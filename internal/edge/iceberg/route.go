@@ -22,6 +22,7 @@ type route struct {
 const (
 	namespacePath = "namespaces/{namespace}"
 	tablePath     = namespacePath + "/tables/{table}"
+	viewPath      = namespacePath + "/views/{view}"
 )
 
 var routes = []route{
@@ -39,6 +40,15 @@ var routes = []route{
 	{http.MethodPost, tablePath, (*edge).commitTable, replayTable, true},
 	{http.MethodDelete, tablePath, (*edge).dropTable, replayDrop, false},
 	{http.MethodPost, tablePath + "/metrics", (*edge).reportMetrics, nil, false},
+	{http.MethodPost, tablePath + "/unregister", (*edge).unregisterTable, replayUnregister, false},
+	{http.MethodGet, namespacePath + "/views", (*edge).listViews, nil, false},
+	{http.MethodPost, namespacePath + "/views", (*edge).createView, replayView, false},
+	{http.MethodPost, namespacePath + "/register-view", (*edge).registerView, replayView, false},
+	{http.MethodGet, viewPath, (*edge).loadView, nil, false},
+	{http.MethodHead, viewPath, (*edge).viewExists, nil, false},
+	{http.MethodPost, viewPath, (*edge).replaceView, replayView, true},
+	{http.MethodDelete, viewPath, (*edge).dropView, replayDrop, false},
+	{http.MethodPost, "views/rename", (*edge).renameView, replayNone, false},
 	{http.MethodPost, "tables/rename", (*edge).renameTable, replayNone, false},
 	{http.MethodPost, "transactions/commit", (*edge).commitTransaction, replayNone, true},
 }

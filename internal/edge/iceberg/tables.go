@@ -2,6 +2,7 @@ package iceberg
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -23,24 +24,28 @@ func (i identifier) parse() catalog.Identifier {
 	return catalog.Identifier{Namespace: i.Namespace, Name: i.Name}
 }
 
-func (e *edge) listTables(c *call) error {
+func (e *edge) listTables(c *call) error { return e.list(c, "tables", e.Catalog.ListTables) }
+
+func (e *edge) listViews(c *call) error { return e.list(c, "views", e.Catalog.ListViews) }
+
+func (e *edge) list(c *call, kind string, names func(context.Context, catalog.Call, catalog.Namespace, catalog.Page) ([]string, catalog.Page, error)) error {
 	n, err := c.namespace()
 	if err != nil {
 		return err
 	}
-	page, err := c.page("tables", n)
+	page, err := c.page(kind, n)
 	if err != nil {
 		return err
 	}
-	names, next, err := e.Catalog.ListTables(c.r.Context(), c.on(), n, page)
+	found, next, err := names(c.r.Context(), c.on(), n, page)
 	if err != nil {
 		return err
 	}
-	list := make([]identifier, len(names))
-	for i, name := range names {
+	list := make([]identifier, len(found))
+	for i, name := range found {
 		list[i] = identifier{n, name}
 	}
-	return e.reply(c, http.StatusOK, map[string]any{"identifiers": list, "next-page-token": c.token("tables", n, next)})
+	return e.reply(c, http.StatusOK, map[string]any{"identifiers": list, "next-page-token": c.token(kind, n, next)})
 }
 
 func (e *edge) createTable(c *call) error {
@@ -66,32 +71,52 @@ func (e *edge) createTable(c *call) error {
 	return e.loaded(c, loaded, false)
 }
 
+// registration is the body of register and register-view.
+type registration struct {
+	Name      string `json:"name"`
+	Location  string `json:"metadata-location"`
+	Overwrite bool   `json:"overwrite"` // tables only
+}
+
+func (e *edge) registration(c *call) (req registration, err error) {
+	if err := e.decode(c, &req); err != nil {
+		return req, err
+	}
+	if req.Location == "" {
+		err = fault.New("iceberg.register", fault.Invalid, "", "metadata-location is required")
+	}
+	return req, err
+}
+
 func (e *edge) registerTable(c *call) error {
 	n, err := c.namespace()
 	if err != nil {
 		return err
 	}
-	var req struct {
-		Name      string `json:"name"`
-		Location  string `json:"metadata-location"`
-		Overwrite bool   `json:"overwrite"`
-	}
-	if err := e.decode(c, &req); err != nil {
-		return err
-	}
-	if req.Location == "" {
-		return fault.New("iceberg.register", fault.Invalid, "", "metadata-location is required")
-	}
-	if req.Overwrite {
-		return fault.New("iceberg.register", fault.Unsupported, "", "register with overwrite is not offered yet")
-	}
-	id := catalog.Identifier{Namespace: n, Name: req.Name}
-	loaded, err := e.Catalog.RegisterTable(c.r.Context(), c.on(), id, req.Location)
+	req, err := e.registration(c)
 	if err != nil {
 		return err
 	}
-	e.audit(c, "table registered", "table", id.String())
+	id := catalog.Identifier{Namespace: n, Name: req.Name}
+	loaded, err := e.Catalog.RegisterTable(c.r.Context(), c.on(), id, req.Location, req.Overwrite)
+	if err != nil {
+		return err
+	}
+	e.audit(c, "table registered", "table", id.String(), "overwrite", req.Overwrite)
 	return e.loaded(c, loaded, false)
+}
+
+// unregisterTable removes the entry and answers with what it pointed to.
+func (e *edge) unregisterTable(c *call) error {
+	id, err := c.table()
+	if err != nil {
+		return err
+	}
+	loaded, err := e.Catalog.UnregisterTable(c.r.Context(), c.on(), id)
+	if err != nil {
+		return err
+	}
+	return e.document(c, loaded.MetadataLocation, loaded.Table.JSON())
 }
 
 func (e *edge) loadTable(c *call) error {
@@ -134,15 +159,23 @@ func (e *edge) loaded(c *call, l *catalog.Loaded, refs bool) error {
 	if refs {
 		doc = l.Table.RefsOnlyJSON()
 	}
-	var b bytes.Buffer
-	b.Grow(len(doc) + len(l.MetadataLocation) + 64)
-	b.WriteByte('{')
 	if l.MetadataLocation != "" {
-		if err := member(&b, "metadata-location", l.MetadataLocation); err != nil {
+		c.w.Header().Set("ETag", etag(l, refs))
+	}
+	return e.document(c, l.MetadataLocation, doc)
+}
+
+// document answers with metadata's own bytes and where they lie (spec: LoadTableResult,
+// LoadViewResult).
+func (e *edge) document(c *call, location string, doc []byte) error {
+	var b bytes.Buffer
+	b.Grow(len(doc) + len(location) + 64)
+	b.WriteByte('{')
+	if location != "" {
+		if err := member(&b, "metadata-location", location); err != nil {
 			return err
 		}
 		b.WriteByte(',')
-		c.w.Header().Set("ETag", etag(l, refs))
 	}
 	b.WriteString(`"metadata":`)
 	b.Write(doc)
@@ -160,12 +193,16 @@ func member(b *bytes.Buffer, name, value string) error {
 	return nil
 }
 
-func (e *edge) tableExists(c *call) error {
+func (e *edge) tableExists(c *call) error { return e.exists(c, catalog.KindTable) }
+
+func (e *edge) viewExists(c *call) error { return e.exists(c, catalog.KindView) }
+
+func (e *edge) exists(c *call, kind catalog.Kind) error {
 	id, err := c.table()
 	if err != nil {
 		return err
 	}
-	if err := e.Catalog.TableExists(c.r.Context(), c.on(), id); err != nil {
+	if err := e.Catalog.Exists(c.r.Context(), c.on(), kind, id); err != nil {
 		return err
 	}
 	return e.none(c)
@@ -191,7 +228,11 @@ func (e *edge) commitTable(c *call) error {
 	return e.loaded(c, loaded, false)
 }
 
-func (e *edge) renameTable(c *call) error {
+func (e *edge) renameTable(c *call) error { return e.rename(c, catalog.KindTable) }
+
+func (e *edge) renameView(c *call) error { return e.rename(c, catalog.KindView) }
+
+func (e *edge) rename(c *call, kind catalog.Kind) error {
 	var req struct {
 		Source      identifier `json:"source"`
 		Destination identifier `json:"destination"`
@@ -200,10 +241,10 @@ func (e *edge) renameTable(c *call) error {
 		return err
 	}
 	from, to := req.Source.parse(), req.Destination.parse()
-	if err := e.Catalog.Rename(c.r.Context(), c.on(), catalog.KindTable, from, to); err != nil {
+	if err := e.Catalog.Rename(c.r.Context(), c.on(), kind, from, to); err != nil {
 		return err
 	}
-	e.audit(c, "table renamed", "table", from.String(), "to", to.String())
+	e.audit(c, "renamed", "kind", kind.String(), "name", from.String(), "to", to.String())
 	return e.none(c)
 }
 
@@ -222,7 +263,7 @@ func (e *edge) reportMetrics(c *call) error {
 	if report.Type == "" {
 		return fault.New("iceberg.metrics", fault.Invalid, "", "report-type is required")
 	}
-	if err := e.Catalog.TableExists(c.r.Context(), c.on(), id); err != nil {
+	if err := e.Catalog.Exists(c.r.Context(), c.on(), catalog.KindTable, id); err != nil {
 		return err
 	}
 	e.Logger.DebugContext(c.r.Context(), "client metrics", "table", id.String(), "type", report.Type)

@@ -33,25 +33,22 @@ namespace shop. A dot or backslash that belongs to a name has a backslash before
 var errInterrupted = errors.New("interrupted")
 
 func main() {
-	ctx, stop := interruptible(context.Background())
-	code := run(ctx, os.Args[1:], newConsole())
-	stop()
-	os.Exit(code)
+	os.Exit(run(interruptible(context.Background()), os.Args[1:], newConsole()))
 }
 
 // interruptible returns a context that the first SIGINT or SIGTERM ends, with
 // errInterrupted as its cause. The second ends the process at once.
-func interruptible(ctx context.Context) (context.Context, func()) {
+func interruptible(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() {
+	go func() { // until the process ends
 		<-signals
 		cancel(errInterrupted)
 		<-signals
 		os.Exit(exitInterrupted)
 	}()
-	return ctx, func() { signal.Stop(signals) }
+	return ctx
 }
 
 // run executes one command line and returns its exit code.

@@ -35,7 +35,7 @@ const (
 		VALUES (?, ?, ?, ?, ?, ?, ?, {now}) {ignore}`
 	resultOfKey sqldb.Statement = "UPDATE idempotency_keys SET result = ? WHERE principal = ? AND idempotency_key = ?"
 	selectKey   sqldb.Statement = "SELECT request_hash, result, error_kind, error_code, error_message FROM idempotency_keys WHERE principal = ? AND idempotency_key = ?"
-	expireKeys  sqldb.Statement = "DELETE FROM idempotency_keys WHERE created_at < {now} - ?"
+	expireKeys  sqldb.Statement = "DELETE FROM idempotency_keys WHERE created_at < (SELECT {now}) - ?"
 )
 
 // Recall returns the answer that the request's key got before, nil when there is none.

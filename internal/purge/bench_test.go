@@ -99,6 +99,7 @@ func BenchmarkPurge(b *testing.B) {
 func BenchmarkPurgeLocal(b *testing.B) {
 	const files = 20_000
 	fill := func(b *testing.B) (*world, *row) {
+		b.Helper()
 		w := newLocalWorld(b)
 		r := synthetic(b, w, files, 1000)
 		for day := range 100 {
@@ -115,7 +116,10 @@ func BenchmarkPurgeLocal(b *testing.B) {
 		}
 		return w, r
 	}
-	rate := func(b *testing.B) { b.ReportMetric(float64(files)*float64(b.N)/b.Elapsed().Seconds(), "files/s") }
+	rate := func(b *testing.B) {
+		b.Helper()
+		b.ReportMetric(float64(files)*float64(b.N)/b.Elapsed().Seconds(), "files/s")
+	}
 	b.Run("purge", func(b *testing.B) {
 		for b.Loop() {
 			b.StopTimer()

@@ -78,7 +78,8 @@ func TestDamage(t *testing.T) {
 				t.Errorf("%d data files left, want %d: what is readable goes first", n, tt.dataLeft)
 			}
 			for _, uri := range append(table.Manifests, append(table.Lists, table.Metadata)...) {
-				if _, there := w.tree()[uri]; !there && !(tt.missing && (uri == table.Manifests[1] || uri == table.Lists[3])) {
+				harmed := tt.missing && (uri == table.Manifests[1] || uri == table.Lists[3])
+				if _, there := w.tree()[uri]; !there && !harmed {
 					t.Errorf("%s is gone although something below it is not settled", uri)
 				}
 			}
@@ -319,10 +320,14 @@ func TestAlienOlderMetadata(t *testing.T) {
 		`"metadata-log":[{"timestamp-ms":1,"metadata-file":"`+victim.Metadata+`"},`, 1)
 	w.replace(table.Metadata, root)
 	before := w.tree()
-	if err := w.run(w.job(table), purge.Config{}); err != nil {
+	r := w.job(table)
+	if err := w.run(r, purge.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	w.want(before, table.Reachable)
+	if n := r.progress.Levels["METADATA"].Skipped[purge.Outside]; n != 1 { // the victim's file, not its history
+		t.Errorf("%d older metadata files skipped, want 1", n)
+	}
 }
 
 func TestFaults(t *testing.T) {

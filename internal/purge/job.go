@@ -30,6 +30,7 @@ type Job struct {
 	Locations        []string // what it owned when it was dropped, cleaned
 	MetadataLocation string
 	MetadataHash     string
+	Files            []string // more files to delete, before the metadata file: a view's older metadata
 	FileIOImpl       string
 	FileIOProps      json.RawMessage // endpoint, region, credential id; never a secret
 	AcceptMissing    bool

@@ -2,6 +2,7 @@ package purge
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -111,12 +112,9 @@ func (p *Progress) sample(kind, location, why string) {
 		location = location[:512]
 	}
 	s := Sample{Location: strings.ToValidUTF8(location, "\uFFFD"), Why: why}
-	for _, have := range p.Samples[kind] {
-		if have == s {
-			return
-		}
+	if !slices.Contains(p.Samples[kind], s) {
+		p.Samples[kind] = append(p.Samples[kind], s)
 	}
-	p.Samples[kind] = append(p.Samples[kind], s)
 }
 
 func (t *Tally) add(o Tally) {

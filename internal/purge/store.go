@@ -87,6 +87,10 @@ func (s *Store) Insert(ctx context.Context, tx *sqldb.Tx, r Request) (job.ID, er
 	if err != nil {
 		return 0, err
 	}
+	files, err := json.Marshal(r.Files)
+	if err != nil {
+		return 0, err
+	}
 	props := string(r.FileIOProps)
 	if props == "" {
 		props = "{}"
@@ -106,6 +110,7 @@ func (s *Store) Insert(ctx context.Context, tx *sqldb.Tx, r Request) (job.ID, er
 			{Column: "locations", Value: string(locations)},
 			{Column: "metadata_location", Value: r.MetadataLocation},
 			{Column: "metadata_hash", Value: r.MetadataHash},
+			{Column: "files", Value: string(files)},
 			{Column: "file_io_impl", Value: r.FileIOImpl},
 			{Column: "file_io_props", Value: props},
 			{Column: "accept_missing", Value: 0},
@@ -161,7 +166,7 @@ func one(row *sqldb.Row) (id job.ID, found bool, err error) {
 
 // domainColumns are the columns of Job, in scanJob's order.
 const domainColumns = "id, metalake_name, warehouse_id, catalog_name, namespace, table_name, object_type, table_uuid, uuid_key, table_location, locations, " +
-	"metadata_location, metadata_hash, file_io_impl, file_io_props, accept_missing, phase, {q:cursor}, progress, created_by"
+	"metadata_location, metadata_hash, files, file_io_impl, file_io_props, accept_missing, phase, {q:cursor}, progress, created_by"
 
 const (
 	selectJob  sqldb.Statement = "SELECT " + domainColumns + " FROM iceberg_cleanup_job WHERE id = ?"
@@ -172,15 +177,18 @@ type scanner interface{ Scan(dest ...any) error }
 
 func scanJob(from scanner) (Job, error) {
 	var j Job
-	var locations, props, progress string
+	var locations, files, props, progress string
 	err := from.Scan(&j.ID, &j.Tenant, &j.WarehouseID, &j.Warehouse, &j.Namespace, &j.Name, &j.Type, &j.UUID, &j.UUIDKey, &j.TableLocation, &locations,
-		&j.MetadataLocation, &j.MetadataHash, &j.FileIOImpl, &props, &j.AcceptMissing, &j.Phase, &j.Cursor, &progress, &j.CreatedBy)
+		&j.MetadataLocation, &j.MetadataHash, &files, &j.FileIOImpl, &props, &j.AcceptMissing, &j.Phase, &j.Cursor, &progress, &j.CreatedBy)
 	if err != nil {
 		return j, err
 	}
 	j.FileIOProps, j.Progress = json.RawMessage(props), json.RawMessage(progress)
 	if err := json.Unmarshal([]byte(locations), &j.Locations); err != nil {
 		return j, fmt.Errorf("purge: locations of job %d: %w", j.ID, err)
+	}
+	if err := json.Unmarshal([]byte(files), &j.Files); err != nil {
+		return j, fmt.Errorf("purge: files of job %d: %w", j.ID, err)
 	}
 	return j, nil
 }

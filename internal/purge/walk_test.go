@@ -202,3 +202,24 @@ func TestOwnershipIsAskedOncePerDirectory(t *testing.T) {
 		t.Errorf("%d samples, want 10", n)
 	}
 }
+
+// A manifest that names the table's own root and lists as data does not pull the ladder
+// away: they go with their own level.
+func TestTableNamesItself(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := w.builder("t", purgetest.Options{}).Append(2)
+	lists := w.table(b).Lists
+	b.Name(lists[0], w.root()+"/t/root.metadata.json")
+	table := w.table(b)
+	r := w.job(table)
+	r.MetadataLocation = w.root() + "/t/root.metadata.json"
+	w.write(r.MetadataLocation, string(read(w, table.Metadata)))
+	crashAt(w, r, purge.Config{}, "DATA "+purge.StepSettled, 0)
+	if err := w.run(r, purge.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	if left := keys(w.tree()); len(left) != 1 || left[0] != table.Metadata { // the copy is the root
+		t.Errorf("left: %v", left)
+	}
+}

@@ -69,8 +69,10 @@ func TestDropRuns(t *testing.T) {
 func TestPurgeRuns(t *testing.T) {
 	t.Parallel()
 	report := smoke(t, "purge")
-	for i := range 2 {
+	for i := range 3 {
 		positive(t, report, "rates", i, "ratio", "p50")
+	}
+	for i := range 2 {
 		positive(t, report, "memory", i, "peak_mib", "p50")
 	}
 	positive(t, report, "cpu", "files")

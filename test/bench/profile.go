@@ -50,9 +50,9 @@ func (b *bench) profile(ctx context.Context, sizes purgeSizes) (_ *profile, err 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	const layout = "clustered"
+	layout := layouts(sizes.Files)[1]
 	for i := range profilePurges {
-		if err := e.register(ctx, fmt.Sprintf("t-%d", i), layouts(sizes.Files)[layout]); err != nil {
+		if err := e.register(ctx, fmt.Sprintf("t-%d", i), layout.table); err != nil {
 			return nil, err
 		}
 	}
@@ -80,7 +80,7 @@ func (b *bench) profile(ctx context.Context, sizes purgeSizes) (_ *profile, err 
 	if err != nil {
 		return nil, fmt.Errorf("go tool pprof: %w", err)
 	}
-	p := &profile{Layout: layout, Files: profilePurges * sizes.Files}
+	p := &profile{Layout: layout.name, Files: profilePurges * sizes.Files}
 	p.Milliseconds, p.Packages = byPackage(traces)
 	p.MicrosFile = 1000 * p.Milliseconds / float64(p.Files)
 	return p, nil

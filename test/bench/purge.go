@@ -62,12 +62,19 @@ type memory struct {
 	Peak  spread `json:"peak_mib"`
 }
 
-// layouts are the ways in which files lie in directories: what a writer that sorts by
-// partition makes, and the worst one, where every batch meets every directory.
-func layouts(files int) map[string]purgetest.Synthetic {
-	return map[string]purgetest.Synthetic{
-		"clustered": {Files: files, PerManifest: 5000, PerPartition: max(files/50, 1), Exist: true},
-		"scattered": {Files: files, PerManifest: 5000, Exist: true},
+// layout is a way in which files lie in directories.
+type layout struct {
+	name  string
+	table purgetest.Synthetic
+}
+
+// layouts are that of a table without partitions, that of a writer who sorts by
+// partition, and the worst one, where every batch meets every directory.
+func layouts(files int) []layout {
+	return []layout{
+		{"one directory", purgetest.Synthetic{Files: files, PerManifest: 5000, PerPartition: files, Exist: true}},
+		{"clustered", purgetest.Synthetic{Files: files, PerManifest: 5000, PerPartition: max(files/50, 1), Exist: true}},
+		{"scattered", purgetest.Synthetic{Files: files, PerManifest: 5000, Exist: true}},
 	}
 }
 
@@ -103,18 +110,17 @@ func (b *bench) rates(ctx context.Context, sizes purgeSizes) (_ []rate, err erro
 		return nil, err
 	}
 	var rates []rate
-	for _, layout := range []string{"clustered", "scattered"} {
-		table := layouts(sizes.Files)[layout]
+	for i, layout := range layouts(sizes.Files) {
 		var bare, purged, ratios []float64
 		for run := range sizes.Runs {
-			b.note("%s, run %d of %d", layout, run+1, sizes.Runs)
+			b.note("%s, run %d of %d", layout.name, run+1, sizes.Runs)
 			var seconds [2]float64
 			for _, which := range [2]int{run % 2, 1 - run%2} { // each goes first in turn
-				name := fmt.Sprintf("%s-%d-%d", layout, run, which)
+				name := fmt.Sprintf("t-%d-%d-%d", i, run, which)
 				if which == 0 {
-					seconds[0], err = p.timeBare(table, name, sizes)
+					seconds[0], err = p.timeBare(layout.table, name, sizes)
 				} else {
-					seconds[1], err = p.timePurge(ctx, table, name, sizes)
+					seconds[1], err = p.timePurge(ctx, layout.table, name, sizes)
 				}
 				if err != nil {
 					return nil, err
@@ -124,7 +130,7 @@ func (b *bench) rates(ctx context.Context, sizes purgeSizes) (_ []rate, err erro
 			bare, purged = append(bare, files/seconds[0]), append(purged, files/seconds[1])
 			ratios = append(ratios, seconds[0]/seconds[1])
 		}
-		rates = append(rates, rate{Layout: layout, Files: sizes.Files, Bare: spreadOf(bare), Purge: spreadOf(purged), Ratio: spreadOf(ratios)})
+		rates = append(rates, rate{Layout: layout.name, Files: sizes.Files, Bare: spreadOf(bare), Purge: spreadOf(purged), Ratio: spreadOf(ratios)})
 	}
 	return rates, nil
 }

@@ -98,7 +98,7 @@ func (r *run) goTest(pkgs []string, flags ...string) func(context.Context) error
 		if len(pkgs) == 0 {
 			return nil
 		}
-		args := slices.Concat([]string{"test", "-json", "-count=1", "-timeout=" + testTimeout}, flags, pkgs)
+		args := slices.Concat([]string{"test", "-json", "-timeout=" + testTimeout}, flags, pkgs)
 		cmd := exec.CommandContext(ctx, "go", args...)
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 		cmd.WaitDelay = 30 * time.Second

@@ -122,7 +122,7 @@ func (r *run) check(ctx context.Context) {
 	var pkgs packages
 	r.stage(ctx, "format and lint", r.lint)
 	if r.stage(ctx, "list packages", func(ctx context.Context) (err error) { pkgs, err = list(ctx, r.patterns); return err }) {
-		r.stage(ctx, "unit tests", r.goTest(append(pkgs.light, pkgs.heavy...)))
+		r.stage(ctx, "unit tests", r.goTest(slices.Concat(pkgs.light, pkgs.heavy))) // what did not change is cached
 	}
 }
 
@@ -138,12 +138,12 @@ func (r *run) test(ctx context.Context) {
 	if !listed {
 		return
 	}
-	r.stage(ctx, "unit tests, race detector", r.goTest(pkgs.light, "-race"))
-	r.stage(ctx, "unit tests", r.goTest(pkgs.heavy))
+	r.stage(ctx, "unit tests, race detector", r.goTest(pkgs.light, "-count=1", "-race"))
+	r.stage(ctx, "unit tests", r.goTest(pkgs.heavy, "-count=1"))
 	for _, target := range pkgs.fuzz {
 		r.stage(ctx, "fuzz "+target.String(), r.goTest([]string{target.pkg}, "-run=^$", "-fuzz=^"+target.name+"$", "-fuzztime="+fuzzTime))
 	}
-	system := r.goTest(pkgs.system)
+	system := r.goTest(pkgs.system, "-count=1")
 	if !built {
 		system = func(context.Context) error { return errors.New("not run: the server does not build") }
 	}

@@ -128,7 +128,6 @@ func TestConnectionsTerminated(t *testing.T) {
 	}
 	w.ends(job, client.Succeeded)
 	written.check()
-	t.Log(w.server.Log())
 	w.wantPurged(victim, "victim", before, table)
 	w.wantOneRow("victim", client.Succeeded)
 }

@@ -50,7 +50,7 @@ func DecodeCommit(body []byte, limits Limits) (c *Commit, err error) {
 		return nil, invalid(op, what, err)
 	}
 	c = &Commit{requirements: wire.Requirements}
-	if c.replay, err = decodeUpdates(op, what, actions, wire.Updates); err != nil {
+	if c.replay, err = decodeUpdates(op, what, actions, maxUpdates, wire.Updates); err != nil {
 		return nil, err
 	}
 	for _, r := range wire.Requirements {

@@ -63,9 +63,9 @@ type replay[U any] struct {
 	changesLocation bool
 }
 
-func decodeUpdates[U any](op, what string, known map[string]action[U], raws []json.RawMessage) (r replay[U], err error) {
-	if n := len(raws); n > maxUpdates {
-		return r, invalidf(op, "%s: %d updates are more than the limit of %d", what, n, maxUpdates)
+func decodeUpdates[U any](op, what string, known map[string]action[U], limit int, raws []json.RawMessage) (r replay[U], err error) {
+	if n := len(raws); n > limit {
+		return r, invalidf(op, "%s: %d updates are more than the limit of %d", what, n, limit)
 	}
 	for i, raw := range raws {
 		name, u, err := decodeUpdate(known, raw)

@@ -6,6 +6,10 @@ import (
 	"github.com/apache/iceberg-go/view"
 )
 
+// maxViewUpdates bounds a commit: the library compares each new version with all others,
+// twice. A client that replaces a view sends about five updates.
+const maxViewUpdates = 1000
+
 // ViewCommit is a decoded commit of one view: requirements and updates. It is immutable;
 // Check and Apply may be repeated on newer metadata.
 type ViewCommit struct {
@@ -36,7 +40,7 @@ func DecodeViewCommit(body []byte, limits Limits) (c *ViewCommit, err error) {
 		return nil, invalid(op, what, err)
 	}
 	c = &ViewCommit{requirements: wire.Requirements}
-	if c.replay, err = decodeUpdates(op, what, viewActions, wire.Updates); err != nil {
+	if c.replay, err = decodeUpdates(op, what, viewActions, maxViewUpdates, wire.Updates); err != nil {
 		return nil, err
 	}
 	return c, nil

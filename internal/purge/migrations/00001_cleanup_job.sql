@@ -1,7 +1,8 @@
 -- One row per dropped table or view whose files are to go. Operators query it, so names
 -- are a contract (docs/operating.md). namespace is a JSON array of levels, locations a
--- JSON array of the places the table owned when it was dropped, file_io_props never
--- holds a secret. Times are milliseconds since the Unix epoch by the database's clock.
+-- JSON array of the places the table owned when it was dropped, files one of files that
+-- its metadata does not lead to (a view's older metadata), file_io_props never holds a
+-- secret. Times are milliseconds since the Unix epoch by the database's clock.
 CREATE TABLE iceberg_cleanup_job (
     id {serial},
     metalake_name {name:255} NOT NULL,
@@ -16,6 +17,7 @@ CREATE TABLE iceberg_cleanup_job (
     locations {text} NOT NULL,
     metadata_location {name:2048} NOT NULL,
     metadata_hash {name:64} NOT NULL,
+    files {text} NOT NULL,
     file_io_impl {name:255} NOT NULL,
     file_io_props {text} NOT NULL,
     accept_missing SMALLINT NOT NULL,

@@ -14,7 +14,7 @@ import (
 )
 
 // maxMetadata bounds the decompressed size of one metadata file, in bytes.
-const maxMetadata = 512 << 20
+const maxMetadata = 256 << 20
 
 // Metadata is what a purge needs of a table's metadata file, of any format version.
 // Everything else in the file is skipped: what a strict parser refuses must still be

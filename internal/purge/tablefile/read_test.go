@@ -98,24 +98,24 @@ func TestGCEnabled(t *testing.T) {
 }
 
 // container writes rows of a schema as an Avro file.
-func container(t testing.TB, schema string, rows ...any) []byte {
-	t.Helper()
+func container(tb testing.TB, schema string, rows ...any) []byte {
+	tb.Helper()
 	s, err := avro.Parse(schema, avro.WithLaxNames(nil))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	var out bytes.Buffer
 	w, err := ocf.NewWriter(&out, s)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	for _, r := range rows {
 		if err := w.Encode(r); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	if err := w.Close(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return out.Bytes()
 }
@@ -237,28 +237,28 @@ func TestErrorsKeepTheirBlame(t *testing.T) {
 
 type bodies struct{ manifest, list, metadata []byte }
 
-func fixtures(t testing.TB) bodies {
-	t.Helper()
-	return build(t, purgetest.Options{}, func(b *purgetest.Builder) { b.Append(20).Statistics().Append(3) })
+func fixtures(tb testing.TB) bodies {
+	tb.Helper()
+	return build(tb, purgetest.Options{}, func(b *purgetest.Builder) { b.Append(20).Statistics().Append(3) })
 }
 
 // build makes a table in memory and returns the files that are read of it.
-func build(t testing.TB, opts purgetest.Options, commits func(b *purgetest.Builder)) bodies {
-	t.Helper()
+func build(tb testing.TB, opts purgetest.Options, commits func(b *purgetest.Builder)) bodies {
+	tb.Helper()
 	space, err := blob.NewSpace(blob.Mount{Root: "mem://wh/root", Bucket: mem.New()})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	b := purgetest.New(context.Background(), space, "mem://wh/root/t", opts)
 	commits(b)
 	table, err := b.Table()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	read := func(uri string) []byte {
 		body, err := purgetest.Read(context.Background(), space, uri)
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		return body
 	}

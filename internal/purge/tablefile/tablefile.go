@@ -83,8 +83,7 @@ func guarded(what string, s *source, decode func() error) (err error) {
 		}
 	}()
 	err = decode()
-	var stop *stopError
-	if errors.As(err, &stop) {
+	if stop, ok := errors.AsType[*stopError](err); ok {
 		return stop.err
 	}
 	return s.blame(what, err)

@@ -284,3 +284,17 @@ def strange_names(env):
         c.purge_table(("strange", level, level))
         c.drop_namespace(("strange", level))
     c.drop_namespace("strange")
+
+
+@case
+def register_over(env):
+    """Register with overwrite: the name stands for other metadata, no file goes."""
+    ns = env.namespace("register-over")
+    table = env.table((*ns, "t"))
+    first = table.metadata_location
+    table.append(MORE)
+    before = env.files()
+    raises(TableAlreadyExistsError, "", env.catalog.register_table, (*ns, "t"), first)
+    back = env.catalog.register_table((*ns, "t"), first, overwrite=True)
+    assert rows(back.scan()) == rows(env.catalog.load_table((*ns, "t")).scan()) == [1, 2, 3]
+    assert env.files() == before

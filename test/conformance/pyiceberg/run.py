@@ -7,6 +7,7 @@ import traceback
 
 import cases_table  # noqa: F401, I001 (registers its cases, the simple ones first)
 import cases_drop  # noqa: F401
+import cases_view  # noqa: F401
 from harness import CASES, Env
 
 

@@ -108,10 +108,17 @@ func (a *authenticator) middleware(next http.Handler) http.Handler {
 	})
 }
 
-// principalOf and requestIDOf return what the middleware found.
+// principalOf, tenantOf and requestIDOf return what the middleware found.
 func principalOf(ctx context.Context) string {
 	if c, ok := ctx.Value(callerKey{}).(caller); ok {
 		return c.principal.Name
+	}
+	return ""
+}
+
+func tenantOf(ctx context.Context) string {
+	if c, ok := ctx.Value(callerKey{}).(caller); ok {
+		return c.principal.TenantName
 	}
 	return ""
 }

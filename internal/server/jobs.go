@@ -6,6 +6,7 @@ import (
 
 	"github.com/lethe-project/lethe/internal/catalog"
 	"github.com/lethe-project/lethe/internal/edge/admin"
+	"github.com/lethe-project/lethe/internal/fault"
 	"github.com/lethe-project/lethe/internal/job"
 	"github.com/lethe-project/lethe/internal/purge"
 )
@@ -30,7 +31,7 @@ func (p *purgeJobs) Wait(ctx context.Context, id job.ID, limit time.Duration) (j
 	return p.runner.Wait(ctx, id, limit)
 }
 
-// Job implements admin.Reader.
+// Job implements admin.Reader; a job of another tenant is not there.
 func (p *purgeJobs) Job(ctx context.Context, id job.ID) (admin.Job, error) {
 	row, err := p.store.Jobs().Get(ctx, id)
 	if err != nil {
@@ -40,12 +41,15 @@ func (p *purgeJobs) Job(ctx context.Context, id job.ID) (admin.Job, error) {
 	if err != nil {
 		return admin.Job{}, err
 	}
+	if j.Tenant != tenantOf(ctx) {
+		return admin.Job{}, fault.New("server.Job", fault.NotFound, job.CodeNoSuchJob, "job %s does not exist", p.store.Name(id))
+	}
 	return shown(purge.Listed{Job: j, Row: row})
 }
 
 // Jobs implements admin.Reader.
 func (p *purgeJobs) Jobs(ctx context.Context, f admin.Filter, page job.Page) ([]admin.Job, job.Page, error) {
-	filter := purge.Filter{Warehouse: f.Warehouse, Name: f.Table, State: f.State}
+	filter := purge.Filter{Tenant: tenantOf(ctx), Warehouse: f.Warehouse, Name: f.Table, State: f.State}
 	if len(f.Namespace) > 0 {
 		filter.Namespace = catalog.Namespace(f.Namespace).Key()
 	}

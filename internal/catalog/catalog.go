@@ -19,6 +19,7 @@
 package catalog
 
 import (
+	"context"
 	"embed"
 	"log/slog"
 	"time"
@@ -77,7 +78,7 @@ type Config struct {
 
 // Events are called after the commit; nil ones are left out.
 type Events struct {
-	TableDropped func(Dropped)
+	Dropped func(ctx context.Context, d Dropped)
 }
 
 // Dropped is what happened to a table or view.

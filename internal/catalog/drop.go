@@ -68,12 +68,12 @@ func (c *Catalog) Drop(ctx context.Context, call Call, kind Kind, id Identifier,
 		return 0, err
 	}
 	c.step("drop.committed")
-	if c.events.TableDropped != nil {
+	if c.events.Dropped != nil {
 		ev := Dropped{Call: call, Kind: kind, Identifier: id, PurgeRequested: opts.Purge, Async: opts.Async}
 		if made != 0 {
 			ev.Job = c.jobs.Name(made)
 		}
-		c.events.TableDropped(ev)
+		c.events.Dropped(ctx, ev)
 	}
 	return made, nil
 }

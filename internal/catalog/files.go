@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
@@ -126,8 +125,8 @@ func storeFault(op, doing string, err error) error {
 	case class == blob.Invalid:
 		return fault.Wrap(op, fault.Invalid, CodeBadLocation, err, "%s: the store cannot hold that name", doing)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), class.Outage():
-		return &fault.Error{Op: op, Kind: fault.Busy, Code: CodeStorage, Message: fmt.Sprintf("%s: the store is unavailable, nothing was changed", doing), RetryAfter: time.Second, Err: err}
+		return &fault.Error{Op: op, Kind: fault.Busy, Code: CodeStorage, Message: doing + ": the store is unavailable, nothing was changed", RetryAfter: time.Second, Err: err}
 	default:
-		return &fault.Error{Op: op, Kind: fault.Busy, Code: CodeStorage, Message: fmt.Sprintf("%s: the store failed, nothing was changed", doing), RetryAfter: 5 * time.Second, Err: err}
+		return &fault.Error{Op: op, Kind: fault.Busy, Code: CodeStorage, Message: doing + ": the store failed, nothing was changed", RetryAfter: 5 * time.Second, Err: err}
 	}
 }

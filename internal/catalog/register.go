@@ -81,8 +81,8 @@ func (c *Catalog) UnregisterTable(ctx context.Context, call Call, id Identifier)
 	if err != nil {
 		return nil, err
 	}
-	if c.events.TableDropped != nil {
-		c.events.TableDropped(Dropped{Call: call, Kind: KindTable, Identifier: id})
+	if c.events.Dropped != nil {
+		c.events.Dropped(ctx, Dropped{Call: call, Kind: KindTable, Identifier: id})
 	}
 	return out, nil
 }

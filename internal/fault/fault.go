@@ -86,8 +86,7 @@ func E(op string, kind Kind, err error) error {
 	if err == nil {
 		return nil
 	}
-	var known *Error
-	if errors.As(err, &known) {
+	if _, ok := errors.AsType[*Error](err); ok {
 		return err
 	}
 	return &Error{Op: op, Kind: kind, Err: err}
@@ -107,8 +106,7 @@ func Wrap(op string, kind Kind, code Code, cause error, format string, args ...a
 
 // KindOf returns the kind of the outermost classified error in err's chain.
 func KindOf(err error) Kind {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
 	}
 	return Internal
@@ -116,8 +114,7 @@ func KindOf(err error) Kind {
 
 // CodeOf returns the code of the outermost classified error in err's chain.
 func CodeOf(err error) Code {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
 	}
 	return ""
@@ -144,8 +141,7 @@ func Public(err error) string {
 
 // RetryAfter returns the hint for a Busy error, or 0.
 func RetryAfter(err error) time.Duration {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.RetryAfter
 	}
 	return 0

@@ -41,8 +41,8 @@ func total(by map[purge.Reason]int64) (n int64) {
 
 // catalogEvents are the drops.
 func (s *server) catalogEvents() catalog.Events {
-	return catalog.Events{TableDropped: func(d catalog.Dropped) {
-		s.log.InfoContext(context.Background(), "audit: dropped", "kind", d.Kind.String(), "principal", d.Call.Principal, "warehouse", d.Call.Warehouse.Name,
+	return catalog.Events{Dropped: func(ctx context.Context, d catalog.Dropped) {
+		s.log.InfoContext(ctx, "audit", "what", "dropped", "kind", d.Kind.String(), "principal", d.Call.Principal, "warehouse", d.Call.Warehouse.Name,
 			"name", d.Identifier.String(), "purgeRequested", d.PurgeRequested, "async", d.Async, "job", d.Job, "request", d.Call.RequestID)
 	}}
 }

@@ -35,8 +35,7 @@ func postgresDialect() *Dialect {
 }
 
 func classifyPostgres(err error) Class {
-	var e *pgconn.PgError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch e.Code {
 		case "23505":
 			return ClassUnique

@@ -104,8 +104,7 @@ func (db *DB) Tx(ctx context.Context, fn func(tx *Tx) error, opts ...Option) err
 		if err == nil {
 			return nil
 		}
-		var ambiguous *commitError
-		if errors.As(err, &ambiguous) {
+		if ambiguous, ok := errors.AsType[*commitError](err); ok {
 			applied, lookErr := db.confirm(ctx, &o)
 			switch {
 			case lookErr != nil:

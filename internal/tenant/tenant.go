@@ -49,7 +49,7 @@ type Principal struct {
 	TenantName string
 }
 
-// Code words of this room.
+// CodeNoSuchWarehouse is the code of an unknown warehouse.
 const CodeNoSuchWarehouse fault.Code = "NoSuchWarehouse"
 
 const (

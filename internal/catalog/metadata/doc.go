@@ -1,9 +1,11 @@
 // Package metadata hides the Iceberg library: it parses the metadata of tables and
-// views, applies commits and encodes the result. It is pure: bytes in, bytes out; no SQL, no store.
+// views, applies commits and encodes the result. It is pure: bytes in, bytes out; no SQL,
+// no store.
 //
 // Invariants:
 //   - A Table, a View and their commits are immutable and may be shared by goroutines. A
-//     commit can be checked and applied again and again, so a lost compare-and-swap costs no decode.
+//     commit can be checked and applied again and again, so a lost compare-and-swap
+//     costs no decode.
 //   - Every Table and View that Apply or Build hands out was read back from the very
 //     bytes that will be stored: nothing is written that could not be loaded again.
 //   - JSON returns the stored document, unknown fields included. A commit writes only

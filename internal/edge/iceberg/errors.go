@@ -71,8 +71,7 @@ func translate(err error, commits bool) answer {
 
 // fail writes the error model (spec: IcebergErrorResponse), with the request id.
 func (e *edge) fail(c *call, err error, commits bool) {
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		err = fault.New("iceberg.body", fault.Invalid, "", "the body is larger than %d bytes", tooLarge.Limit)
 	}
 	a := translate(err, commits)

@@ -116,5 +116,5 @@ func (e *edge) updateProperties(c *call) error {
 // audit logs who did what.
 func (e *edge) audit(c *call, what string, args ...any) {
 	args = append(args, "principal", c.principal.Name, "warehouse", c.warehouse.Name, "request", c.id)
-	e.Logger.InfoContext(c.r.Context(), "audit: "+what, args...)
+	e.Logger.InfoContext(c.r.Context(), "audit", append([]any{"what", what}, args...)...)
 }

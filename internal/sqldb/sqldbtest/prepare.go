@@ -1,6 +1,7 @@
 package sqldbtest
 
 import (
+	"context"
 	"database/sql"
 	"go/ast"
 	"go/parser"
@@ -116,15 +117,21 @@ func PrepareAll(t *testing.T, dir string, owners []sqldb.Migrations, fill func(s
 					t.Errorf("%s: %v", name, err)
 					continue
 				}
-				prepared, err := raw.PrepareContext(t.Context(), text)
-				if err != nil {
+				if err := prepare(t.Context(), raw, text); err != nil {
 					t.Errorf("%s: %v\n%s", name, err, text)
-					continue
 				}
-				_ = prepared.Close()
 			}
 		})
 	}
+}
+
+func prepare(ctx context.Context, db *sql.DB, text string) error {
+	s, err := db.PrepareContext(ctx, text)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.Close() }()
+	return nil
 }
 
 // listArgs gives every parameter an argument that renders; for a list its type does

@@ -57,7 +57,7 @@ func (s Server) URL(tb testing.TB) string {
 			tb.Fatalf("%s: %v", text, err)
 		}
 	}
-	admin(tb.Context(), fmt.Sprintf("CREATE SCHEMA %s", schema))
+	admin(tb.Context(), "CREATE SCHEMA "+schema)
 	tb.Cleanup(func() { admin(context.Background(), fmt.Sprintf("DROP SCHEMA %s CASCADE", schema)) })
 	u, err := url.Parse(s.base)
 	if err != nil {

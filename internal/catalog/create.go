@@ -48,7 +48,10 @@ func (c *Catalog) createOnce(ctx context.Context, op string, call Call, id Ident
 		return nil, err
 	}
 	if req.Stage {
-		_, err := c.Remember(ctx, call, string(table.JSON()), nil)
+		twin, err := c.Remember(ctx, call, string(table.JSON()), nil)
+		if twin != nil { // was prepared first: its place and uuid are the answer
+			return nil, ErrTwin
+		}
 		return &Loaded{Table: table}, err
 	}
 	m := &member{id: id, kind: KindTable, doc: table, places: locs, parent: row.location}

@@ -82,9 +82,11 @@ var (
 // apply makes all members visible, or none, in one transaction. What it wrote is
 // removed again when the change surely was not applied.
 func (c *Catalog) apply(ctx context.Context, op string, call Call, result string, members ...*member) error {
+	// One that only has requirements looks the same before and after.
+	tells := members[max(0, slices.IndexFunc(members, func(m *member) bool { return !m.unchanged }))]
 	err := c.change(ctx, call, func(tx *sqldb.Tx) (string, error) {
 		return result, c.applyIn(ctx, tx, op, call, members)
-	}, c.confirmMember(op, call, members[0]))
+	}, c.confirmMember(op, call, tells))
 	if err != nil && !errors.Is(err, sqldb.ErrCommitUnknown) {
 		for _, m := range members {
 			if m.written {

@@ -34,15 +34,14 @@ func TestAuthentication(t *testing.T) {
 		{"spaces around", "Bearer   " + annKey + " ", 204},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			b := b.on(t)
 			for _, target := range []string{"/v1/config", base + "namespaces", "/api/metalakes/default/catalogs/default/cleanups"} {
 				a := b.do("GET", target, "", "Authorization", c.header)
-				a.tb = t
 				if a.want(map[int]int{204: 200, 401: 401, 403: 403}[c.status]); c.status > 300 {
 					a.want(c.status, "NotAuthorizedException")
 				}
 			}
 			a := b.do("HEAD", base+"namespaces/n", "", "Authorization", c.header)
-			a.tb = t
 			a.want(c.status)
 			if c.status > 300 {
 				b.unchanged(func() {
@@ -76,12 +75,12 @@ func TestOAuthTokens(t *testing.T) {
 		{"a long form", url.Values{"grant_type": {strings.Repeat("x", 5000)}}, "", 400, "invalid_request"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			b := b.on(t)
 			r := b.request("POST", "/v1/oauth/tokens", c.form.Encode(), "Content-Type", "application/x-www-form-urlencoded", "Authorization", "")
 			if c.basic != "" {
 				r.SetBasicAuth("ann", c.basic)
 			}
 			a := b.send(r)
-			a.tb = t
 			a.want(c.status)
 			if c.status == 200 {
 				if a.text("access_token") != annKey || a.header.Get("Cache-Control") != "no-store" {
@@ -118,6 +117,7 @@ func TestBodyLimits(t *testing.T) {
 		{"transaction", base + "transactions/commit", transaction(change("t", "a", "b"))},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			b := b.on(t)
 			b.unchanged(func() {
 				for _, headers := range [][]string{nil, {"Idempotency-Key", newKey()}} {
 					a := b.do("POST", c.path, c.body+padding, headers...).want(400, "BadRequestException")
@@ -146,6 +146,7 @@ func TestPanicsStayInside(t *testing.T) {
 		{"transaction", base + "transactions/commit", transaction(change("t", "a", "b"))},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			b := b.on(t)
 			b.bucket.PanicCall(faulty.Put, 1)
 			a := b.do("POST", c.path, c.body).want(500)
 			if strings.Contains(string(a.body), faulty.ErrInjected.Error()) || strings.Contains(string(a.body), "goroutine") {
@@ -202,7 +203,7 @@ func TestTokensStayOutOfTheLog(t *testing.T) {
 	if strings.Contains(log, annKey) {
 		t.Error("the token stands in the log")
 	}
-	for _, line := range []string{"audit: namespace created", "audit: table created"} {
+	for _, line := range []string{`msg=audit what="namespace created"`, `msg=audit what="table created"`} {
 		at := strings.Index(log, line)
 		if at < 0 {
 			t.Errorf("no line %q", line)

@@ -5,9 +5,11 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/lethe-project/lethe/internal/catalog"
 	"github.com/lethe-project/lethe/internal/fault"
@@ -47,7 +49,11 @@ func NewCleanups(cfg Config) http.Handler {
 	e := &edge{Config: cfg.withDefaults()}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := newCall(w, r)
+		defer e.recovered(c, new(bool))
 		err := e.authenticate(c)
+		if err == nil {
+			err = c.checkQuery()
+		}
 		if err == nil {
 			err = e.listCleanups(c)
 		}
@@ -59,7 +65,7 @@ func NewCleanups(cfg Config) http.Handler {
 
 func (e *edge) listCleanups(c *call) error {
 	const op = "iceberg.cleanups"
-	vars, ok := match("api/metalakes/{metalake}/catalogs/{catalog}/cleanups", strings.Split(strings.TrimPrefix(c.r.URL.EscapedPath(), "/"), "/"))
+	vars, ok := match("api/metalakes/{metalake}/catalogs/{catalog}/cleanups", strings.Split(c.path(), "/"))
 	if !ok {
 		return fault.New(op, fault.NotFound, "NoSuchRoute", "no such path")
 	}
@@ -106,10 +112,16 @@ func (c *call) cleanupFilter(metalake, warehouse string) (f purge.Filter, p job.
 	const op = "iceberg.cleanups"
 	q := c.r.URL.Query()
 	f = purge.Filter{Tenant: metalake, Warehouse: warehouse, Name: q.Get("table")}
+	if !plain(f.Name) {
+		return f, p, fault.New(op, fault.Invalid, "", "table is not valid UTF-8 or has a NUL")
+	}
 	if raw := rawQuery(c.r, "namespace"); raw != "" {
 		n, err := decodeNamespace(raw)
 		if err != nil {
 			return f, p, err
+		}
+		if slices.ContainsFunc(n, func(level string) bool { return level == "" || !plain(level) }) {
+			return f, p, fault.New(op, fault.Invalid, "", "namespace has a level that is empty, not valid UTF-8 or has a NUL")
 		}
 		f.Namespace = n.Key()
 	}
@@ -134,6 +146,9 @@ func (c *call) cleanupFilter(metalake, warehouse string) (f purge.Filter, p job.
 	}
 	return f, p, nil
 }
+
+// plain reports whether every database takes the text as a name.
+func plain(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
 func (e *edge) cleanup(l purge.Listed) (cleanup, error) {
 	n, err := catalog.ParseNamespaceKey(l.Job.Namespace)

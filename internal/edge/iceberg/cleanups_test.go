@@ -41,6 +41,7 @@ func TestCleanups(t *testing.T) {
 			{"empty filters", "?namespace=&table=&state=&pageToken=", []string{"o/t1", "n/m/t3", "n/m/t2", "n/m/t1"}},
 		} {
 			t.Run(c.name, func(t *testing.T) {
+				b := b.on(t)
 				a := b.do("GET", cleanups+c.query, "").want(200)
 				if got := names(a); !slices.Equal(got, c.want) {
 					t.Errorf("%q, want %q", got, c.want)
@@ -93,8 +94,8 @@ func TestCleanups(t *testing.T) {
 			{"a change", "POST", cleanups, 406, "UnsupportedOperationException"},
 		} {
 			t.Run(c.name, func(t *testing.T) {
+				b := b.on(t)
 				a := b.do(c.method, c.target, "")
-				a.tb = t
 				a.want(c.status, c.kind)
 			})
 		}

@@ -2,7 +2,6 @@ package iceberg_test
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"slices"
@@ -52,6 +51,7 @@ func TestCommitTroubleBeforeTheCommit(t *testing.T) {
 	each(t, options{}, func(t *testing.T, b *bench) {
 		for _, r := range commitRoutes(b) {
 			t.Run(r.name, func(t *testing.T) {
+				b := b.on(t)
 				for _, c := range []struct {
 					name  string
 					set   func() *trouble
@@ -59,7 +59,7 @@ func TestCommitTroubleBeforeTheCommit(t *testing.T) {
 					cause string
 				}{
 					{"the database broke", func() *trouble { return beforeFirst(errors.New("secret cause")) }, 429, "SlowDownException"},
-					{"the connection broke", func() *trouble { return beforeFirst(driver.ErrBadConn) }, 429, "SlowDownException"},
+					{"the connection broke", func() *trouble { return beforeFirst(errBusy) }, 429, "SlowDownException"},
 					{"the store is down", func() *trouble { b.bucket.FailCall(faulty.Put, 1, blob.Unavailable); return &trouble{} }, 429, "SlowDownException"},
 					{"the store is slow", func() *trouble { b.bucket.FailCall(faulty.Put, 1, blob.Throttled); return &trouble{} }, 429, "SlowDownException"},
 					{"the store failed", func() *trouble { b.bucket.FailCall(faulty.Put, 1, blob.Other); return &trouble{} }, 429, "SlowDownException"},
@@ -67,9 +67,9 @@ func TestCommitTroubleBeforeTheCommit(t *testing.T) {
 					{"the put's answer was lost", func() *trouble { b.bucket.LoseAnswer(faulty.Put, 1, blob.Unavailable); return &trouble{} }, 429, "SlowDownException"},
 				} {
 					t.Run(c.name, func(t *testing.T) {
+						b := b.on(t)
 						b.unchanged(func() {
 							a := b.in(c.set(), "POST", r.path, r.body("lost"))
-							a.tb = t
 							a.want(c.want, c.cause)
 							if strings.Contains(string(a.body), "secret cause") {
 								t.Errorf("the cause leaks: %s", a.body)
@@ -106,8 +106,9 @@ func TestTroubleElsewhere(t *testing.T) {
 		{"purge", "DELETE", path + "?purgeRequested=true", "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			b := b.on(t)
 			b.unchanged(func() {
-				a := b.in(beforeFirst(driver.ErrBadConn), c.method, c.path, c.body).want(503, "SlowDownException")
+				a := b.in(beforeFirst(errBusy), c.method, c.path, c.body).want(503, "SlowDownException")
 				if a.header.Get("X-Lethe-Job") != "" {
 					t.Error("a job of a drop that was not applied")
 				}
@@ -128,6 +129,7 @@ func TestCommitAnswerLostAndFoundAgain(t *testing.T) {
 	each(t, options{}, func(t *testing.T, b *bench) {
 		for _, r := range commitRoutes(b) {
 			t.Run(r.name, func(t *testing.T) {
+				b := b.on(t)
 				lost := &trouble{after: func(nth int) error {
 					if nth == 1 {
 						return errors.New("the connection broke")
@@ -150,12 +152,13 @@ func TestCommitStateUnknown(t *testing.T) {
 	each(t, options{}, func(t *testing.T, b *bench) {
 		for _, r := range commitRoutes(b) {
 			t.Run(r.name, func(t *testing.T) {
+				b := b.on(t)
 				before := b.keys()
 				down := &trouble{
 					after: func(int) error { return errors.New("the connection broke") },
 					before: func(nth int) error {
 						if nth > 1 {
-							return driver.ErrBadConn
+							return errBusy
 						}
 						return nil
 					},
@@ -187,6 +190,7 @@ func TestCommitCancelledAtTheLastMoment(t *testing.T) {
 			{"a member that only requires, last", base + "transactions/commit", transaction(change("one", "k", "lost"), onlyRequires)},
 		} {
 			t.Run(c.name, func(t *testing.T) {
+				b := b.on(t)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				end := &trouble{before: func(nth int) error {
@@ -198,7 +202,6 @@ func TestCommitCancelledAtTheLastMoment(t *testing.T) {
 				b.unchanged(func() {
 					r := b.request("POST", c.path, c.body)
 					a := b.send(r.WithContext(context.WithValue(ctx, troubleKey{}, end)))
-					a.tb = t
 					a.want(429, "SlowDownException")
 				})
 				if got := b.property("one", "k"); got == "lost" {
@@ -241,9 +244,9 @@ func TestTransactions(t *testing.T) {
 			{"a create beside a failing one", transaction(creates, fails), 409, "CommitFailedException"},
 		} {
 			t.Run(c.name, func(t *testing.T) {
+				b := b.on(t)
 				b.unchanged(func() {
 					a := b.do("POST", path, c.body)
-					a.tb = t
 					a.want(c.status, c.kind)
 				})
 				if got := b.property("one", "k"); got != "" {
@@ -253,6 +256,7 @@ func TestTransactions(t *testing.T) {
 			})
 		}
 		t.Run("a file cannot be written", func(t *testing.T) {
+			b := b.on(t)
 			b.unchanged(func() {
 				b.bucket.FailCall(faulty.Put, 3, blob.Unavailable)
 				b.do("POST", path, transaction(change("one", "k", "1"), change("two", "k", "1"), change("three", "k", "1"))).want(429)

@@ -38,6 +38,7 @@ func TestDropHeaders(t *testing.T) {
 			{"a bad word", "?purgeRequested=1", "", 400, true, false},
 		} {
 			t.Run(c.name, func(t *testing.T) {
+				b := b.on(t)
 				path := b.table(ns, "t")
 				before := len(b.keys())
 				a := b.do("DELETE", path+c.query, "", asyncHeader, c.header).want(c.status)

@@ -2,7 +2,6 @@ package iceberg
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
@@ -95,31 +94,4 @@ func (e *edge) fail(c *call, err error, commits bool) {
 	if replyErr := e.reply(c, a.status, body); replyErr != nil {
 		e.Logger.InfoContext(ctx, "answer not sent", "request", c.id, "error", replyErr)
 	}
-}
-
-// reply writes JSON; HEAD and 204 have no body.
-func (e *edge) reply(c *call, status int, body any) error {
-	data, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	return e.send(c, status, data)
-}
-
-func (e *edge) send(c *call, status int, data []byte) error {
-	c.w.Header().Set("Content-Type", "application/json")
-	c.w.Header().Set("Content-Length", strconv.Itoa(len(data)))
-	c.w.WriteHeader(status)
-	if c.r.Method == http.MethodHead {
-		return nil
-	}
-	if _, err := c.w.Write(data); err != nil {
-		e.Logger.InfoContext(c.r.Context(), "client went away", "request", c.id, "error", err)
-	}
-	return nil
-}
-
-func (e *edge) none(c *call) error {
-	c.w.WriteHeader(http.StatusNoContent)
-	return nil
 }

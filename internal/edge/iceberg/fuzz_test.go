@@ -21,8 +21,9 @@ func readRequest(method, target, body string) (*http.Request, error) {
 
 // check is what holds for every answer to hostile input, besides its shape: it is no
 // fault of the server, and a refused change left no file.
-func (b *bench) hostile(tb testing.TB, method, target, body string) *answer {
-	tb.Helper()
+func (b *bench) hostile(method, target, body string) *answer {
+	b.tb.Helper()
+	tb := b.tb
 	r, err := readRequest(method, target, body)
 	if err != nil {
 		return nil // net/http answers 400 itself
@@ -63,10 +64,11 @@ func FuzzPath(f *testing.F) {
 	b := open(f, options{})
 	b.table(b.namespace("n"), "t")
 	f.Fuzz(func(t *testing.T, method, target string) {
+		b := b.on(t)
 		if !slices.Contains([]string{"GET", "HEAD", "POST", "DELETE", "PUT"}, method) || strings.ContainsAny(target, " \r\n") {
 			return
 		}
-		b.hostile(t, method, target, "")
+		b.hostile(method, target, "")
 	})
 }
 
@@ -90,11 +92,12 @@ func FuzzPageToken(f *testing.F) {
 	b.table(ns, "t")
 	b.table(ns, "u")
 	f.Fuzz(func(t *testing.T, token string) {
+		b := b.on(t)
 		if strings.ContainsAny(token, " \r\n#") {
 			return
 		}
 		for _, target := range []string{ns + "/tables", base + "namespaces", cleanups} {
-			a := b.hostile(t, "GET", target+"?pageSize=1&pageToken="+token, "")
+			a := b.hostile("GET", target+"?pageSize=1&pageToken="+token, "")
 			if a != nil && a.status != 200 && a.status != 400 {
 				t.Fatalf("%s with %q answered %d", target, token, a.status)
 			}
@@ -132,9 +135,10 @@ func FuzzCommitBody(f *testing.F) {
 	b := open(f, options{limits: fuzzLimits})
 	ns := b.namespace("n")
 	f.Fuzz(func(t *testing.T, body string) {
+		b := b.on(t)
 		made := b.do("POST", ns+"/tables", createBody("t")).want(200)
-		b.hostile(t, "POST", ns+"/tables/t", body)
-		b.hostile(t, "POST", base+"transactions/commit", `{"table-changes":[`+strings.Replace(body, "{", `{"identifier":{"namespace":["n"],"name":"t"},`, 1)+`]}`)
+		b.hostile("POST", ns+"/tables/t", body)
+		b.hostile("POST", base+"transactions/commit", `{"table-changes":[`+strings.Replace(body, "{", `{"identifier":{"namespace":["n"],"name":"t"},`, 1)+`]}`)
 		// Whatever was applied, the table loads and goes.
 		a := b.do("GET", ns+"/tables/t", "")
 		if a.want(200); a.text("metadata", "table-uuid") != made.text("metadata", "table-uuid") {
@@ -168,7 +172,8 @@ func FuzzCreateBody(f *testing.F) {
 	b := open(f, options{limits: fuzzLimits})
 	ns := b.namespace("n")
 	f.Fuzz(func(t *testing.T, body string) {
-		a := b.hostile(t, "POST", ns+"/tables", body)
+		b := b.on(t)
+		a := b.hostile("POST", ns+"/tables", body)
 		if a != nil && a.status == 200 {
 			uri := a.text("metadata", "location")
 			if l, err := blob.ParseLocation(uri); err != nil || !strings.HasPrefix(string(l), rootURI+"/") {
@@ -202,9 +207,10 @@ func FuzzRegister(f *testing.F) {
 	b := open(f, options{limits: fuzzLimits})
 	ns := b.namespace("n")
 	f.Fuzz(func(t *testing.T, data []byte) {
+		b := b.on(t)
 		at := b.put("fuzz.json", string(data))
 		for _, route := range []string{"register", "register-view"} {
-			a := b.hostile(t, "POST", ns+"/"+route, `{"name":"`+route+`","metadata-location":"`+at+`"}`)
+			a := b.hostile("POST", ns+"/"+route, `{"name":"`+route+`","metadata-location":"`+at+`"}`)
 			if a.status != 200 {
 				continue
 			}
@@ -212,7 +218,7 @@ func FuzzRegister(f *testing.F) {
 			if l, err := blob.ParseLocation(uri); err != nil || !strings.HasPrefix(string(l), rootURI+"/") {
 				t.Fatalf("registered at %q", uri)
 			}
-			b.hostile(t, "POST", ns+"/tables/register", setProperty("a", "b"))
+			b.hostile("POST", ns+"/tables/register", setProperty("a", "b"))
 		}
 		b.dropAll(ns)
 	})
@@ -243,4 +249,3 @@ func encodeName(name string) string {
 func (b *bench) clear() {
 	b.store.DeleteMany(b.tb.Context(), b.store.Keys())
 }
-

@@ -108,17 +108,8 @@ func (e *edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := newCall(w, r)
 	r.Body = http.MaxBytesReader(w, r.Body, e.MaxBody)
 	commits := false
-	defer func() {
-		if p := recover(); p != nil {
-			if p == http.ErrAbortHandler { //nolint:errorlint // the sentinel is compared by net/http the same way
-				panic(p)
-			}
-			// Nobody knows how far it came: that is what Unknown means on a commit.
-			e.Logger.ErrorContext(r.Context(), "panic in a handler", "request", c.id, "panic", p, "path", r.URL.Path)
-			e.fail(c, &fault.Error{Op: "iceberg", Kind: fault.Unknown, Message: "internal error"}, commits)
-		}
-	}()
-	path := strings.TrimPrefix(r.URL.EscapedPath(), "/")
+	defer e.recovered(c, &commits)
+	path := c.path()
 	switch {
 	case path == "v1/oauth/tokens" && r.Method == http.MethodPost:
 		e.token(c)
@@ -138,6 +129,9 @@ func (e *edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = e.authenticate(c)
 	}
 	if err == nil {
+		err = c.checkQuery()
+	}
+	if err == nil {
 		commits = rt.commits
 		var prefix string
 		if prefix, err = decodeSegment(c.vars[0]); err == nil {
@@ -151,6 +145,23 @@ func (e *edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		e.fail(c, err, commits)
 	}
+}
+
+// recovered is deferred: it answers for a handler that panicked.
+func (e *edge) recovered(c *call, commits *bool) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if p == http.ErrAbortHandler { //nolint:errorlint // the sentinel is compared by net/http the same way
+		panic(p)
+	}
+	e.Logger.ErrorContext(c.r.Context(), "panic in a handler", "request", c.id, "panic", p, "path", c.r.URL.Path)
+	kind := fault.Internal
+	if *commits { // nobody knows how far it came
+		kind = fault.Unknown
+	}
+	e.fail(c, &fault.Error{Op: "iceberg", Kind: kind, Message: "internal error"}, *commits)
 }
 
 func (e *edge) authenticate(c *call) error {

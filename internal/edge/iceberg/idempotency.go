@@ -104,7 +104,11 @@ func replayDrop(e *edge, c *call, result string) error {
 	if !ok {
 		return fmt.Errorf("iceberg: remembered job %q", result)
 	}
-	return e.awaitPurge(c, j, c.r.Header.Get(headerAsync) != "" && c.r.Header.Get(headerAsync) != "false")
+	async, err := flag("iceberg.replayDrop", headerAsync, c.r.Header.Get(headerAsync))
+	if err != nil {
+		return err
+	}
+	return e.awaitPurge(c, j, async)
 }
 
 func replayNamespace(e *edge, c *call, _ string) error {

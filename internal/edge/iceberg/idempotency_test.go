@@ -1,7 +1,6 @@
 package iceberg_test
 
 import (
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strings"
@@ -60,6 +59,7 @@ func TestEveryChangeTakesAnIdempotencyKey(t *testing.T) {
 	each(t, options{}, func(t *testing.T, b *bench) {
 		for _, c := range keyedRoutes(b) {
 			t.Run(c.name, func(t *testing.T) {
+				b := b.on(t)
 				key := newKey()
 				first := b.do(c.method, c.path, c.body, "Idempotency-Key", key).want(c.status)
 				b.unchanged(func() {
@@ -126,6 +126,7 @@ func TestPassingTroubleIsNotRemembered(t *testing.T) {
 	each(t, options{}, func(t *testing.T, b *bench) {
 		for _, c := range keyedRoutes(b) {
 			t.Run(c.name, func(t *testing.T) {
+				b := b.on(t)
 				busy, internal := 503, 500
 				if c.commits {
 					busy, internal = 429, 429
@@ -134,7 +135,7 @@ func TestPassingTroubleIsNotRemembered(t *testing.T) {
 				for _, trouble := range []struct {
 					err    error
 					status int
-				}{{driver.ErrBadConn, busy}, {errors.New("something broke"), internal}} {
+				}{{errBusy, busy}, {errors.New("something broke"), internal}} {
 					b.unchanged(func() {
 						a := b.in(beforeFirst(trouble.err), c.method, c.path, c.body, "Idempotency-Key", key).want(trouble.status)
 						if strings.Contains(string(a.body), "broke") || strings.Contains(string(a.body), "bad connection") {
@@ -174,6 +175,7 @@ func TestStoreTroubleIsNotRemembered(t *testing.T) {
 		{"commit, denied", path, setProperty("b", "1"), blob.Denied, 403},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			b := b.on(t)
 			key := newKey()
 			b.unchanged(func() {
 				b.bucket.FailCall(faulty.Put, 1, c.class)
@@ -192,6 +194,7 @@ func TestConcurrentTwins(t *testing.T) {
 	each(t, options{}, func(t *testing.T, b *bench) {
 		for _, c := range keyedRoutes(b) {
 			t.Run(c.name, func(t *testing.T) {
+				b := b.on(t)
 				const twins = 6
 				key := newKey()
 				answers := make([]*answer, twins)
@@ -205,7 +208,6 @@ func TestConcurrentTwins(t *testing.T) {
 					if a.status == 429 || a.status == 503 {
 						continue
 					}
-					a.tb = t
 					a.want(c.status)
 					if diff := cmp.Diff(string(last.body), string(a.body)); diff != "" {
 						t.Errorf("twins got different answers: %s", diff)
@@ -230,7 +232,7 @@ func TestReplayAfterALostAnswer(t *testing.T) {
 	key := newKey()
 	down := &trouble{after: func(int) error { return errors.New("the connection broke") }, before: func(nth int) error {
 		if nth > 1 {
-			return driver.ErrBadConn
+			return errBusy
 		}
 		return nil
 	}}

@@ -59,7 +59,8 @@ func (c *call) page(kind string, n catalog.Namespace) (catalog.Page, error) {
 	if err == nil {
 		err = json.Unmarshal(data, &t)
 	}
-	if err != nil || t.Warehouse != c.warehouse.Name || t.Kind != kind || t.Namespace.String() != n.String() || len(t.Namespace) != len(n) {
+	if err != nil || t.Warehouse != c.warehouse.Name || t.Kind != kind || t.Namespace.Key() != n.Key() ||
+		t.After == "" || strings.ContainsRune(t.After, 0) {
 		return page, fault.New(op, fault.Invalid, "", "pageToken does not belong to this list")
 	}
 	page.After = t.After

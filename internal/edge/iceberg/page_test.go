@@ -69,6 +69,7 @@ func TestPages(t *testing.T) {
 			{"namespaces", base + "namespaces?parent=n", "namespaces", children},
 		} {
 			t.Run(c.name, func(t *testing.T) {
+				b := b.on(t)
 				all := b.do("GET", c.target, "").want(200)
 				if all.get("next-page-token") != nil {
 					t.Errorf("no pageToken, and yet a next one: %v", all.get("next-page-token"))
@@ -143,6 +144,7 @@ func TestPageTokensAreBound(t *testing.T) {
 			{"the top for a parent", base + "namespaces", children("n")},
 		} {
 			t.Run(c.name, func(t *testing.T) {
+				b := b.on(t)
 				join := "?"
 				if strings.Contains(c.to, "?") {
 					join = "&"
@@ -150,7 +152,6 @@ func TestPageTokensAreBound(t *testing.T) {
 				tok := token(c.from)
 				b.do("GET", c.from+map[bool]string{true: "&", false: "?"}[strings.Contains(c.from, "?")]+"pageToken="+tok, "").want(200)
 				a := b.do("GET", c.to+join+"pageToken="+tok, "")
-				a.tb = t
 				a.want(400, "BadRequestException")
 			})
 		}
@@ -162,8 +163,8 @@ func TestPageTokensAreBound(t *testing.T) {
 			"padded": enc(`{"w":"default","k":"tables","n":["n"],"a":"t1"}`) + "==", "cut": token(tables("n"))[:8], "long": strings.Repeat("A", 10000),
 		} {
 			t.Run(name, func(t *testing.T) {
+				b := b.on(t)
 				a := b.do("GET", tables("n")+"?pageToken="+tok, "")
-				a.tb = t
 				a.want(400, "BadRequestException")
 			})
 		}
@@ -173,7 +174,6 @@ func TestPageTokensAreBound(t *testing.T) {
 		b.do("GET", tables("n")+"?pageToken=&pageSize=1000000", "").want(200)
 	})
 }
-
 
 func TestPageTokenSurvivesDrops(t *testing.T) {
 	t.Parallel()

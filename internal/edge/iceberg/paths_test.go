@@ -142,8 +142,8 @@ func TestHostilePaths(t *testing.T) {
 			{"a prefix of invalid UTF-8", "GET", "../%FF/namespaces", 404},
 		} {
 			t.Run(c.name, func(t *testing.T) {
+				b := b.on(t)
 				a := b.send(rawRequest(t, c.method, base+c.path, ""))
-				a.tb = t
 				a.want(c.status)
 			})
 		}
@@ -160,18 +160,17 @@ func TestHostileNamesInBodies(t *testing.T) {
 		"empty": "", "NUL": "\x00", "separator": "\x1f", "long": strings.Repeat("é", 400),
 	} {
 		t.Run(name, func(t *testing.T) {
+			b := b.on(t)
 			quoted, _ := json.Marshal(level) // a string encodes
 			bad := fmt.Sprintf(`{"namespace":["n"],"name":%s}`, quoted)
 			badNS := fmt.Sprintf(`{"namespace":[%s],"name":"t"}`, quoted)
 			const good = `{"namespace":["n"],"name":"t"}`
 			for _, pair := range [][2]string{{bad, good}, {good, bad}, {badNS, good}, {good, badNS}} {
 				a := b.do("POST", base+"tables/rename", fmt.Sprintf(`{"source":%s,"destination":%s}`, pair[0], pair[1]))
-				a.tb = t
 				a.want(400, "BadRequestException")
 			}
 			for _, id := range []string{bad, badNS} {
 				a := b.do("POST", base+"transactions/commit", fmt.Sprintf(`{"table-changes":[{"identifier":%s,"requirements":[],"updates":[]}]}`, id))
-				a.tb = t
 				a.want(400, "BadRequestException")
 			}
 		})

@@ -53,6 +53,25 @@ var routes = []route{
 	{http.MethodPost, "transactions/commit", (*edge).commitTransaction, replayNone, true},
 }
 
+// path is the request's path as it was sent, without its first slash. EscapedPath would
+// encode a path anew that holds an unusual byte, and so turn its %2F into slashes.
+func (c *call) path() string {
+	raw := c.r.URL.RawPath
+	if raw == "" {
+		raw = c.r.URL.EscapedPath()
+	}
+	return strings.TrimPrefix(raw, "/")
+}
+
+// checkQuery refuses a query that url.Values would read only in part: a drop must not
+// lose its purgeRequested.
+func (c *call) checkQuery() error {
+	if _, err := url.ParseQuery(c.r.URL.RawQuery); err != nil {
+		return fault.Wrap("iceberg.checkQuery", fault.Invalid, "", err, "the query has a bad encoding")
+	}
+	return nil
+}
+
 // route finds the operation of a path and keeps its variable segments, the prefix first.
 func (e *edge) route(c *call, path string) (*route, error) {
 	const op = "iceberg.route"

@@ -157,8 +157,8 @@ func TestNamespaceRoutes(t *testing.T) {
 			{"property without a name", "POST", list + "/a/properties", `{"updates":{"":"v"}}`, 400, "BadRequestException"},
 		} {
 			t.Run(c.name, func(t *testing.T) {
+				b := b.on(t)
 				a := b.do(c.method, c.path, c.body)
-				a.tb = t
 				if a.want(c.status); c.kind != "" {
 					a.want(c.status, c.kind)
 				}
@@ -255,9 +255,9 @@ func TestTableRoutes(t *testing.T) {
 			{"drop the namespace", "DELETE", ns, "", 409, "NamespaceNotEmptyException"},
 		} {
 			t.Run(c.name, func(t *testing.T) {
+				b := b.on(t)
 				b.unchanged(func() {
 					a := b.do(c.method, c.path, c.body)
-					a.tb = t
 					if a.want(c.status); c.kind != "" {
 						a.want(c.status, c.kind)
 					}
@@ -368,8 +368,8 @@ func TestRefsETagsAndConditionalLoads(t *testing.T) {
 		{"none", "", "", 200},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			b := b.on(t)
 			a := b.do("GET", path+c.query, "", "If-None-Match", c.match)
-			a.tb = t
 			a.want(c.status)
 			if c.status == 304 && a.header.Get("ETag") != c.match {
 				t.Errorf("ETag %q of a 304 for %q", a.header.Get("ETag"), c.match)

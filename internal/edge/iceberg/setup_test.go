@@ -61,10 +61,11 @@ type bench struct {
 	bucket   *faulty.Bucket // over store
 	jobs     *purge.Store
 	runner   *job.Runner
+	log      *logged
 	bare     http.Handler // without the responder
+	list     http.Handler // of cleanups, without the responder
 	handler  http.Handler
 	cleanups http.Handler
-	log      *logged
 }
 
 // each runs fn on every database.
@@ -123,10 +124,18 @@ func newBench(tb testing.TB, server sqldbtest.Server, o options) *bench {
 	if o.cleanups != nil {
 		cfg.Cleanups = o.cleanups
 	}
-	b.bare = iceberg.New(cfg)
-	b.handler = newResponder(tb).wrap(tb, b.bare)
-	b.cleanups = newResponder(tb).wrap(tb, iceberg.NewCleanups(cfg))
-	return b
+	b.bare, b.list = iceberg.New(cfg), iceberg.NewCleanups(cfg)
+	return b.on(tb)
+}
+
+// on is the same bench for another test.
+func (b *bench) on(tb testing.TB) *bench {
+	tb.Helper()
+	other := *b
+	other.tb = tb
+	other.handler = newResponder(tb).wrap(tb, b.bare)
+	other.cleanups = newResponder(tb).wrap(tb, b.list)
+	return &other
 }
 
 func authenticator(tenants *tenant.Directory) func(string) (*tenant.Principal, error) {
@@ -148,9 +157,9 @@ type purgeJobs struct {
 	runner *job.Runner
 }
 
-func (p purgeJobs) Name(id job.ID) string                 { return p.store.Name(id) }
+func (p purgeJobs) Name(id job.ID) string                { return p.store.Name(id) }
 func (p purgeJobs) ParseName(name string) (job.ID, bool) { return p.store.Jobs().ParseName(name) }
-func (p purgeJobs) Wake()                                 { p.runner.Wake() }
+func (p purgeJobs) Wake()                                { p.runner.Wake() }
 func (p purgeJobs) Wait(ctx context.Context, id job.ID, limit time.Duration) (job.Row, error) {
 	return p.runner.Wait(ctx, id, limit)
 }
@@ -409,3 +418,6 @@ func (b *bench) count(s sqldb.Statement, args ...any) (n int) {
 }
 
 func newKey() string { return uuid.Must(uuid.NewV7()).String() }
+
+// errBusy is contention of the database that outlasted its retries.
+var errBusy = fault.New("test", fault.Busy, "DatabaseBusy", "the database is busy")

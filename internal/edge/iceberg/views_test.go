@@ -76,9 +76,9 @@ func TestViewRoutes(t *testing.T) {
 			{"drop the namespace", "DELETE", ns, "", 409, "NamespaceNotEmptyException"},
 		} {
 			t.Run(c.name, func(t *testing.T) {
+				b := b.on(t)
 				b.unchanged(func() {
 					a := b.do(c.method, c.path, c.body)
-					a.tb = t
 					if a.want(c.status); c.kind != "" {
 						a.want(c.status, c.kind)
 					}

@@ -210,7 +210,8 @@ func (c *Catalog) UpdateProperties(ctx context.Context, call Call, n Namespace, 
 			}
 		}
 		maps.Copy(row.properties, updates)
-		out.Updated = slices.Sorted(maps.Keys(updates))
+		out.Updated = slices.AppendSeq(out.Updated, maps.Keys(updates))
+		slices.Sort(out.Updated)
 		slices.Sort(out.Removed)
 		slices.Sort(out.Missing)
 		location := row.location

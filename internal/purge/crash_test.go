@@ -2,6 +2,8 @@ package purge_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -259,4 +261,54 @@ func TestPurgeConverges(t *testing.T) {
 			rt.Errorf("progress %+v", p)
 		}
 	})
+}
+
+// Wherever a purge dies, everything that is left is still named by something that is
+// left, up to the root, and of the metadata files the newest are left.
+func TestWhatRemainsIsReachable(t *testing.T) {
+	t.Parallel()
+	for n := 1; ; n++ {
+		w := newWorld(t)
+		b := w.builder("t", purgetest.Options{LogMax: 3, Codec: "null"}) // so that paths stand in the files as text
+		rich(b)
+		b.Statistics().Append(1).Statistics().Append(1)
+		table := w.table(b)
+		var metadata []string
+		for _, uri := range table.Reachable {
+			if strings.HasSuffix(uri, ".metadata.json") {
+				metadata = append(metadata, uri)
+			}
+		}
+		r := w.job(table)
+		died := false
+		s := &session{t: t, row: r, fail: func(call int) error {
+			if call != n {
+				return nil
+			}
+			died = true
+			return job.ErrLeaseLost
+		}}
+		_ = w.runIn(s, purge.Config{BatchSize: 1 + n%3, InFlight: 1}) // the process is gone
+		if !died {
+			break
+		}
+		tree := w.tree()
+		for uri := range tree {
+			named := uri == table.Metadata
+			for other, body := range tree {
+				named = named || (other != uri && strings.Contains(body, uri))
+			}
+			if !named {
+				t.Fatalf("call %d: nothing names %s any more", n, uri)
+			}
+		}
+		gap := false
+		for _, uri := range slices.Backward(metadata) {
+			_, there := tree[uri]
+			if there && gap {
+				t.Fatalf("call %d: %s is left although a newer one is gone", n, uri)
+			}
+			gap = gap || !there
+		}
+	}
 }

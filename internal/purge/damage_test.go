@@ -379,6 +379,35 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%v left", keys(w.tree()))
 		}
 	})
+	t.Run("denied statistics keep what names them", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		table := w.table(w.builder("t", purgetest.Options{}).Append(1).Statistics().Statistics())
+		w.bucket.DenyKeys(func(k blob.Key) bool { return strings.HasSuffix(string(k), "-stats") })
+		r := w.job(table)
+		err := w.run(r, purge.Config{})
+		w.bucket.DenyKeys(nil)
+		if err == nil || isTerminal(err) || r.Phase != "METADATA" {
+			t.Fatalf("got %v in phase %s, want an ordinary failure", err, r.Phase)
+		}
+		tree := w.tree()
+		for uri := range tree {
+			if named := func() bool {
+				for _, body := range tree {
+					if strings.Contains(body, uri) {
+						return true
+					}
+				}
+				return false
+			}(); !named && uri != table.Metadata {
+				t.Errorf("nothing names %s any more", uri)
+			}
+		}
+		finish(w, r, purge.Config{})
+		if len(w.tree()) != 0 {
+			t.Errorf("%v left", keys(w.tree()))
+		}
+	})
 	t.Run("outage in every phase", func(t *testing.T) {
 		t.Parallel()
 		for _, step := range steps() {

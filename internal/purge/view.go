@@ -1,14 +1,22 @@
 package purge
 
-import (
-	"context"
-	"errors"
+import "context"
 
-	"github.com/lethe-project/lethe/internal/job"
-)
+// A view is purged by the walk of tables: it has no snapshots, so the levels DATA to
+// LISTS are empty; its older metadata files, which view metadata does not name, come
+// from the job row and stand in for the metadata log.
+func (a *walk) asView() {
+	a.root.Snapshots, a.root.Statistics = nil, nil
+	a.root.Log = a.job.Files
+}
 
-// purgeView is where the purge of a view's metadata versions goes: no manifests, no
-// data, every version's file, the one that the catalog named last.
-func (a *walk) purgeView(context.Context) error {
-	return job.Terminal(errors.New("purge: views can not be purged yet"))
+// keepView ends the purge of a view that says gc.enabled=false: all its files are
+// metadata, and stay.
+func (a *walk) keepView(ctx context.Context) error {
+	kept := map[string]struct{}{a.job.MetadataLocation: {}}
+	for _, file := range a.job.Files {
+		kept[file] = struct{}{}
+	}
+	a.progress.level(Older).Skipped = map[Reason]int64{GCDisabled: int64(len(kept))}
+	return a.finish(ctx)
 }

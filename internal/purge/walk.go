@@ -84,9 +84,6 @@ func (a *walk) run(ctx context.Context) error {
 		return job.Terminal(err)
 	}
 	a.level, a.from = level, parseCursor(a.job.Cursor)
-	if a.job.Type == View {
-		return a.purgeView(ctx)
-	}
 	space, err := a.host.Storage(ctx, a.job)
 	if err != nil {
 		return fmt.Errorf("purge: storage: %w", err)
@@ -95,6 +92,8 @@ func (a *walk) run(ctx context.Context) error {
 		return err
 	}
 	switch err := a.readRoot(ctx); {
+	case err == nil && a.job.Type == View && !a.root.GCEnabled():
+		return a.keepView(ctx)
 	case err == nil:
 		if err := a.levels(ctx); err != nil {
 			return err
@@ -118,6 +117,10 @@ func (a *walk) run(ctx context.Context) error {
 	if err := a.leftovers(ctx); err != nil {
 		return a.classify(err)
 	}
+	return a.finish(ctx)
+}
+
+func (a *walk) finish(ctx context.Context) error {
 	a.progress.sum()
 	if err := a.save(ctx, a.from); err != nil {
 		return err
@@ -152,6 +155,9 @@ func (a *walk) readRoot(ctx context.Context) error {
 		return err
 	}
 	a.root = m
+	if a.job.Type == View {
+		a.asView()
+	}
 	at := m.Locations()
 	if l, err := blob.ParseLocation(a.job.TableLocation); err == nil {
 		at = append(at, l)

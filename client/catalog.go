@@ -23,7 +23,7 @@ func (c *Client) Config(ctx context.Context, warehouse string) (cfg Config, err 
 	return cfg, err
 }
 
-// Warehouse lists, shows and drops the tables of one warehouse.
+// Warehouse is what a person needs of the tables and views of one warehouse.
 type Warehouse struct {
 	c    *Client
 	path string
@@ -74,13 +74,18 @@ func (w Warehouse) DropNamespace(ctx context.Context, ns Namespace) error {
 
 // Tables walks the tables of a namespace.
 func (w Warehouse) Tables(ctx context.Context, ns Namespace) iter.Seq2[Identifier, error] {
+	return w.identifiers(ctx, w.namespace(ns)+"/tables")
+}
+
+// identifiers walks a list of tables or views.
+func (w Warehouse) identifiers(ctx context.Context, path string) iter.Seq2[Identifier, error] {
 	query := url.Values{"pageToken": {""}}
 	return paged(query, func(query url.Values) ([]Identifier, string, error) {
 		var page struct {
 			Identifiers []Identifier `json:"identifiers"`
 			Next        string       `json:"next-page-token"`
 		}
-		_, err := w.c.do(ctx, request{method: http.MethodGet, path: w.namespace(ns) + "/tables", query: query, into: &page})
+		_, err := w.c.do(ctx, request{method: http.MethodGet, path: path, query: query, into: &page})
 		return page.Identifiers, page.Next, err
 	})
 }
@@ -91,9 +96,43 @@ func (w Warehouse) Table(ctx context.Context, id Identifier) (info TableInfo, er
 	return info, err
 }
 
-// DropOptions of DropTable.
+// RegisterOptions of RegisterTable.
+type RegisterOptions struct {
+	Overwrite bool // a table of that name makes way; its files stay
+}
+
+// RegisterTable makes a table of a metadata file that exists already. The file's
+// location must lie in the warehouse.
+func (w Warehouse) RegisterTable(ctx context.Context, id Identifier, metadataLocation string, opts RegisterOptions) (info TableInfo, err error) {
+	body := map[string]any{"name": id.Name, "metadata-location": metadataLocation}
+	if opts.Overwrite {
+		body["overwrite"] = true
+	}
+	_, err = w.c.do(ctx, request{method: http.MethodPost, path: w.namespace(id.Namespace) + "/register", body: body, into: &info, keyed: true})
+	return info, err
+}
+
+// UnregisterTable removes a table's entry and returns what it pointed to: all commits
+// before are in there, all later ones fail. Its files stay.
+func (w Warehouse) UnregisterTable(ctx context.Context, id Identifier) (info TableInfo, err error) {
+	_, err = w.c.do(ctx, request{method: http.MethodPost, path: w.table(id) + "/unregister", into: &info, keyed: true})
+	return info, err
+}
+
+// RenameTable gives a table another name, in any namespace of the warehouse.
+func (w Warehouse) RenameTable(ctx context.Context, from, to Identifier) error {
+	return w.rename(ctx, "/tables/rename", from, to)
+}
+
+func (w Warehouse) rename(ctx context.Context, path string, from, to Identifier) error {
+	body := map[string]any{"source": from, "destination": to}
+	_, err := w.c.do(ctx, request{method: http.MethodPost, path: w.path + path, body: body, keyed: true})
+	return err
+}
+
+// DropOptions of DropTable and DropView.
 type DropOptions struct {
-	Purge bool // delete the table's files too
+	Purge bool // delete the files too
 	Async bool // with Purge: do not wait for the files
 }
 
@@ -106,7 +145,11 @@ type Dropped struct {
 // DropTable drops a table. With Purge the entry is gone when this returns, whatever
 // State is: the server owns the deletion of the files, and Jobs tells about it.
 func (w Warehouse) DropTable(ctx context.Context, id Identifier, opts DropOptions) (Dropped, error) {
-	r := request{method: http.MethodDelete, path: w.table(id)}
+	return w.drop(ctx, w.table(id), opts)
+}
+
+func (w Warehouse) drop(ctx context.Context, path string, opts DropOptions) (Dropped, error) {
+	r := request{method: http.MethodDelete, path: path}
 	if opts.Purge {
 		r.query = url.Values{"purgeRequested": {"true"}}
 		if opts.Async {

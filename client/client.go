@@ -1,5 +1,6 @@
 // Package client speaks to a Lethe server: jobs, cleanups, and what a person needs of
-// the catalog (list, show, drop). Table engines use their own Iceberg clients.
+// the catalog (list, show, register, rename, drop). Table engines use their own Iceberg
+// clients.
 //
 // It stands on net/http alone and links no database driver and no Arrow. A Client is
 // safe for concurrent use. Every call takes a context and obeys it, also while it
@@ -7,9 +8,10 @@
 //
 // Failure model: an answer that is no success is an *Error. GET, HEAD and DELETE are
 // tried again, five requests in all, when the network fails or the server answers 408,
-// 429, 500, 502, 503 or 504; Retry-After is honoured up to 60 seconds. A DELETE carries
-// an Idempotency-Key, the same on every try, so that a drop whose answer was lost is
-// answered as what it was. POST is never repeated.
+// 429, 500, 502, 503 or 504; Retry-After is honoured up to 60 seconds. A DELETE, and a
+// POST that registers, unregisters or renames, carries an Idempotency-Key, the same on
+// every try, so that one whose answer was lost is answered as what it was; these POSTs
+// are tried again like a DELETE. Any other POST is never repeated.
 package client
 
 import (

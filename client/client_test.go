@@ -113,6 +113,10 @@ func TestRetry(t *testing.T) {
 		_, err := c.Jobs().Cancel(ctx, "purge-1")
 		return err
 	}
+	rename := func(ctx context.Context, c *client.Client) error {
+		a := client.Namespace{"a"}
+		return c.Warehouse("").RenameTable(ctx, client.Identifier{Namespace: a, Name: "t"}, client.Identifier{Namespace: a, Name: "u"})
+	}
 	type answers = []func(*http.Request) (*http.Response, error)
 	tests := []struct {
 		name     string
@@ -134,7 +138,8 @@ func TestRetry(t *testing.T) {
 		{"not found is final", get, answers{answer(404, "")}, 1, 404, 0, 0},
 		{"conflict is final", drop, answers{answer(409, "", "Retry-After", "1")}, 1, 409, 0, 0},
 		{"delete is repeated", drop, answers{answer(500, ""), broken, answer(204, "")}, 3, 0, 300 * time.Millisecond, 600 * time.Millisecond},
-		{"post is not", cancel, answers{answer(503, "", "Retry-After", "1")}, 1, 503, 0, 0},
+		{"post with a key is repeated", rename, answers{answer(500, ""), broken, answer(204, "")}, 3, 0, 300 * time.Millisecond, 600 * time.Millisecond},
+		{"post without one is not", cancel, answers{answer(503, "", "Retry-After", "1")}, 1, 503, 0, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

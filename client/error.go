@@ -47,6 +47,14 @@ func StatusOf(err error) int {
 	return 0
 }
 
+// CodeOf returns the server's word of an *Error in err's chain, or nothing.
+func CodeOf(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code
+	}
+	return ""
+}
+
 // IsNotFound reports whether the server answered that the thing does not exist.
 func IsNotFound(err error) bool { return StatusOf(err) == http.StatusNotFound }
 

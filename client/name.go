@@ -75,7 +75,7 @@ func ParseIdentifier(text string) (Identifier, error) {
 	}
 	last := len(levels) - 1
 	if last == 0 {
-		return Identifier{}, fmt.Errorf("%q names no namespace: write namespace.table", text)
+		return Identifier{}, fmt.Errorf("%q names no namespace: write namespace.name", text)
 	}
 	return Identifier{Namespace: levels[:last:last], Name: levels[last]}, nil
 }

@@ -32,8 +32,9 @@ type request struct {
 	path   string // escaped, from the server's root
 	query  url.Values
 	header map[string]string
-	body   any // sent as JSON, unless it is nil
-	into   any // the answer's JSON goes here, unless it is nil
+	body   any  // sent as JSON, unless it is nil
+	into   any  // the answer's JSON goes here, unless it is nil
+	keyed  bool // a POST that the server recognises by its Idempotency-Key
 }
 
 // do sends r until it succeeds, fails for good, or the tries are used up. It returns
@@ -47,7 +48,7 @@ func (c *Client) do(ctx context.Context, r request) (http.Header, error) {
 		}
 	}
 	key := ""
-	if r.method == http.MethodDelete {
+	if r.keyed || r.method == http.MethodDelete {
 		key = idempotencyKey(time.Now())
 	}
 	for try := 1; ; try++ {
@@ -58,7 +59,7 @@ func (c *Client) do(ctx context.Context, r request) (http.Header, error) {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("client: %s %s: %w", r.method, r.path, context.Cause(ctx))
 		}
-		if try == maxRequests || !repeatable(r.method, err) {
+		if try == maxRequests || !r.repeatable(err) {
 			return nil, err
 		}
 		if err := sleep(ctx, pause(try, err)); err != nil {
@@ -112,11 +113,13 @@ func (c *Client) once(ctx context.Context, r request, body []byte, key string) (
 }
 
 // repeatable reports whether sending the request again is safe and may help.
-func repeatable(method string, err error) bool {
-	switch method {
+func (r request) repeatable(err error) bool {
+	switch r.method {
 	case http.MethodGet, http.MethodHead, http.MethodDelete:
 	default:
-		return false
+		if !r.keyed {
+			return false
+		}
 	}
 	switch StatusOf(err) {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,

@@ -83,8 +83,8 @@ func namespaceArg(text string) (client.Namespace, error) {
 	return ns, nil
 }
 
-// tableArg reads a table from the command line.
-func tableArg(text string) (client.Identifier, error) {
+// identifierArg reads a table or view from the command line.
+func identifierArg(text string) (client.Identifier, error) {
 	id, err := client.ParseIdentifier(text)
 	if err != nil {
 		return client.Identifier{}, usageError{err}

@@ -68,6 +68,18 @@ func hintOf(err error) string {
 	return ""
 }
 
+// missing says where to look for a table or view that is not there.
+func missing(err error, kind string, id client.Identifier) error {
+	return hintError{err, fmt.Sprintf("See which %[1]ss there are: lethe %[1]s ls %[2]s", kind, shell(id.Namespace.String()))}
+}
+
+// noNamespace is the catalog's word for a namespace that is not there.
+const noNamespace = "NoSuchNamespaceException"
+
+func missingNamespace(err error) error {
+	return hintError{err, "See which namespaces there are: lethe namespace ls"}
+}
+
 // jobFailed says that a job ended without having done its work.
 func jobFailed(job client.Job) error {
 	err := fmt.Errorf("%s ended %s", job.Job, job.State)

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -48,6 +50,14 @@ func newFake(file string) *fake {
 			`"table-uuid":"u-1","location":"file:///w/shop/orders","current-snapshot-id":42,"snapshots":[{},{}]}}`), nil
 	})
 	f.mux.HandleFunc("DELETE /iceberg/v1/default/namespaces/shop/tables/{table}", f.dropTable)
+	f.mux.HandleFunc("POST /iceberg/v1/default/namespaces/{ns}/register", f.register)
+	f.mux.HandleFunc("POST /iceberg/v1/default/namespaces/shop/tables/{table}/unregister", f.unregister)
+	f.mux.HandleFunc("POST /iceberg/v1/default/{kind}/rename", f.rename)
+	f.get("/iceberg/v1/default/namespaces/shop/views", func(*http.Request) (any, error) {
+		return map[string]any{"identifiers": []client.Identifier{{Namespace: client.Namespace{"shop"}, Name: "recent"}}}, nil
+	})
+	f.get("/iceberg/v1/default/namespaces/shop/views/{view}", f.view)
+	f.mux.HandleFunc("DELETE /iceberg/v1/default/namespaces/shop/views/{view}", f.dropView)
 	f.get("/v1/jobs", f.listJobs)
 	f.get("/v1/jobs/{job}", f.getJob)
 	f.mux.HandleFunc("POST /v1/jobs/{job}/{action}", f.control)
@@ -77,7 +87,9 @@ func (f *fake) add(name string, state client.JobState, progress, table string) {
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	line := fmt.Sprintf("%s %s async=%s\n", r.Method, r.URL.RequestURI(), r.Header.Get("X-Gravitino-Async-Purge"))
+	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	line := fmt.Sprintf("%s %s async=%s%s\n", r.Method, r.URL.RequestURI(), r.Header.Get("X-Gravitino-Async-Purge"), body)
 	log, err := os.OpenFile(f.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err == nil {
 		_, _ = log.WriteString(line)
@@ -146,6 +158,76 @@ func (f *fake) dropTable(w http.ResponseWriter, r *http.Request) {
 		}
 		w.Header().Set("X-Lethe-Job", job)
 		w.Header().Set("X-Lethe-Job-State", string(state))
+	}
+	w.WriteHeader(204)
+}
+
+// register knows the namespace shop, whose table orders is taken.
+func (f *fake) register(w http.ResponseWriter, r *http.Request) {
+	var req struct {
+		Name      string `json:"name"`
+		Location  string `json:"metadata-location"`
+		Overwrite bool   `json:"overwrite"`
+	}
+	_ = json.NewDecoder(r.Body).Decode(&req)
+	switch {
+	case r.PathValue("ns") != "shop":
+		refuse(w, 404, "NoSuchNamespaceException", "namespace "+r.PathValue("ns")+" does not exist")
+	case req.Name == "orders" && !req.Overwrite:
+		refuse(w, 409, "AlreadyExistsException", "Table already exists: shop.orders")
+	default:
+		_ = json.NewEncoder(w).Encode(client.TableInfo{MetadataLocation: req.Location, Metadata: json.RawMessage(`{}`)})
+	}
+}
+
+func (f *fake) unregister(w http.ResponseWriter, r *http.Request) {
+	if table := r.PathValue("table"); table != "orders" {
+		refuse(w, 404, "NoSuchTableException", "Table does not exist: shop."+table)
+		return
+	}
+	_ = json.NewEncoder(w).Encode(client.TableInfo{MetadataLocation: "file:///w/shop/orders/metadata/1.json", Metadata: json.RawMessage(`{}`)})
+}
+
+// rename knows one table, one view and the namespace shop.
+func (f *fake) rename(w http.ResponseWriter, r *http.Request) {
+	var req struct {
+		From client.Identifier `json:"source"`
+		To   client.Identifier `json:"destination"`
+	}
+	_ = json.NewDecoder(r.Body).Decode(&req)
+	known := map[string]string{"tables": "orders", "views": "recent"}[r.PathValue("kind")]
+	switch {
+	case req.From.Name != known:
+		refuse(w, 404, map[string]string{"tables": "NoSuchTableException", "views": "NoSuchViewException"}[r.PathValue("kind")], req.From.String()+" does not exist")
+	case req.To.Namespace.String() != "shop":
+		refuse(w, 404, "NoSuchNamespaceException", "namespace "+req.To.Namespace.String()+" does not exist")
+	case req.To.Name == "d.ots":
+		refuse(w, 409, "AlreadyExistsException", `Table already exists: shop.d\.ots`)
+	default:
+		w.WriteHeader(204)
+	}
+}
+
+func (f *fake) view(r *http.Request) (any, error) {
+	if view := r.PathValue("view"); view != "recent" {
+		return nil, fmt.Errorf("View does not exist: shop.%s", view)
+	}
+	return json.RawMessage(`{"metadata-location":"file:///w/shop/recent/metadata/2.json","metadata":{"format-version":1,"view-uuid":"u-2",` +
+		`"location":"file:///w/shop/recent","current-version-id":2,"versions":[` +
+		`{"version-id":1,"representations":[{"type":"sql","dialect":"spark","sql":"SELECT 1"}]},` +
+		`{"version-id":2,"representations":[{"type":"sql","dialect":"spark","sql":"SELECT *\n\tFROM orders\u001b[2J"},` +
+		`{"type":"sql","dialect":"trino","sql":"SELECT 2"}]}]}}`), nil
+}
+
+func (f *fake) dropView(w http.ResponseWriter, r *http.Request) {
+	view := r.PathValue("view")
+	if view != "recent" && view != "purging" { // the server may be set to purge every view
+		refuse(w, 404, "NoSuchViewException", "View does not exist: shop."+view)
+		return
+	}
+	if view == "purging" || r.URL.Query().Get("purgeRequested") == "true" {
+		w.Header().Set("X-Lethe-Job", "purge-1")
+		w.Header().Set("X-Lethe-Job-State", string(client.Succeeded))
 	}
 	w.WriteHeader(204)
 }

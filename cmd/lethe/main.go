@@ -18,7 +18,8 @@ import (
 type cli struct {
 	Serve     serveCmd     `cmd:"" help:"Run the server."`
 	Namespace namespaceCmd `cmd:"" help:"List, show and drop namespaces."`
-	Table     tableCmd     `cmd:"" help:"List, show and drop tables."`
+	Table     tableCmd     `cmd:"" help:"List, show, register, rename and drop tables."`
+	View      viewCmd      `cmd:"" help:"List, show, rename and drop views."`
 	Job       jobCmd       `cmd:"" help:"Watch and control deletes."`
 	Cleanups  cleanupsCmd  `cmd:"" help:"What dropped tables left behind, and how far its deletion is."`
 	Version   versionCmd   `cmd:"" help:"Say which version this is."`

@@ -3,18 +3,20 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"iter"
 	"strconv"
-	"strings"
 
 	"github.com/lethe-project/lethe/client"
 )
 
 type tableCmd struct {
-	List tableListCmd `cmd:"" name:"ls" help:"List the tables of a namespace."`
-	Show tableShowCmd `cmd:"" help:"Show a table."`
-	Drop tableDropCmd `cmd:"" help:"Drop a table; with --purge, its files too."`
+	List       tableListCmd       `cmd:"" name:"ls" help:"List the tables of a namespace."`
+	Show       tableShowCmd       `cmd:"" help:"Show a table."`
+	Register   tableRegisterCmd   `cmd:"" help:"Make a table of a metadata file that exists already."`
+	Unregister tableUnregisterCmd `cmd:"" help:"Forget a table and say where its metadata is; its files stay."`
+	Rename     tableRenameCmd     `cmd:"" help:"Give a table another name; its files stay where they are."`
+	Drop       tableDropCmd       `cmd:"" help:"Drop a table; with --purge, its files too."`
 }
 
 type tableListCmd struct {
@@ -32,11 +34,16 @@ func (t *tableListCmd) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	for id, err := range warehouse.Tables(ctx, ns) {
+	return c.identifiers(warehouse.Tables(ctx, ns), t.JSON)
+}
+
+// identifiers prints the names of tables or views, a line each.
+func (c *console) identifiers(ids iter.Seq2[client.Identifier, error], asJSON bool) error {
+	for id, err := range ids {
 		if err != nil {
 			return err
 		}
-		if t.JSON {
+		if asJSON {
 			err = c.json(id)
 		} else {
 			err = c.print("%s", id)
@@ -55,7 +62,7 @@ type tableShowCmd struct {
 
 // Run shows one table.
 func (t *tableShowCmd) Run(ctx context.Context, c *console) error {
-	id, err := tableArg(t.Table)
+	id, err := identifierArg(t.Table)
 	if err != nil {
 		return err
 	}
@@ -93,103 +100,4 @@ func (t *tableShowCmd) Run(ctx context.Context, c *console) error {
 	out.add("current snapshot", current)
 	out.add("snapshots", strconv.Itoa(len(metadata.Snapshots)))
 	return out.flush()
-}
-
-type tableDropCmd struct {
-	inWarehouse
-	Table string `arg:"" help:"Table, such as shop.eu.orders."`
-	Purge bool   `name:"purge" help:"Delete the table's files too. The server goes on until the last one is gone."`
-	Async bool   `name:"async" help:"With --purge: return when the table is gone; its files follow."`
-	Wait  bool   `name:"wait" help:"With --purge: wait until the last file is gone, however long it takes."`
-}
-
-// Run drops one table.
-func (t *tableDropCmd) Run(ctx context.Context, c *console) error {
-	id, err := tableArg(t.Table)
-	if err != nil {
-		return err
-	}
-	if (t.Async || t.Wait) && !t.Purge {
-		return usageError{errors.New("--async and --wait are about the files: they need --purge")}
-	}
-	warehouse, server, err := t.open()
-	if err != nil {
-		return err
-	}
-	// Who waits here sees the progress, which one long request could not show.
-	opts := client.DropOptions{Purge: t.Purge, Async: t.Async || t.Wait}
-	dropped, err := warehouse.DropTable(ctx, id, opts)
-	switch {
-	case client.IsNotFound(err):
-		return hintError{err, "See which tables there are: lethe table ls " + shell(id.Namespace.String())}
-	case errors.Is(err, errInterrupted):
-		return hintError{err, "The table may be gone, and the server then goes on by itself: lethe job ls --table " + shell(id.Name)}
-	case err != nil:
-		return err
-	}
-	if dropped.Job == "" {
-		if t.Purge {
-			return errors.New("the table is gone, but the server told of no job that deletes its files")
-		}
-		if t.JSON {
-			return c.json(map[string]any{"table": id, "dropped": true})
-		}
-		return c.print("Dropped table %s. Its files stay.", id)
-	}
-	if t.Wait {
-		if !t.JSON {
-			if err := c.print("Dropped table %s. %s deletes its files.", id, dropped.Job); err != nil {
-				return err
-			}
-		}
-		return c.await(ctx, server.Jobs(), dropped.Job, t.JSON)
-	}
-	return t.report(ctx, c, server.Jobs(), id, dropped)
-}
-
-// report tells how far the purge has come when the drop was answered.
-func (t *tableDropCmd) report(ctx context.Context, c *console, jobs client.Jobs, id client.Identifier, dropped client.Dropped) error {
-	var job client.Job
-	if dropped.State.Ended() {
-		var err error
-		if job, err = jobs.Get(ctx, dropped.Job); err != nil {
-			return hintError{
-				fmt.Errorf("the table is gone and %s ended %s, but its result cannot be read: %w", dropped.Job, dropped.State, err),
-				"Look again with lethe job show " + dropped.Job,
-			}
-		}
-	}
-	if t.JSON {
-		out := map[string]any{"table": id, "dropped": true, "job": dropped.Job, "state": dropped.State}
-		if job.Progress != nil {
-			out["progress"] = job.Progress
-		}
-		if err := c.json(out); err != nil {
-			return err
-		}
-	}
-	switch {
-	case dropped.State == client.Succeeded && t.JSON, !dropped.State.Ended() && t.JSON:
-		return nil
-	case dropped.State == client.Succeeded:
-		return c.print("Dropped table %s and deleted its files: %s.", id, summary(job.Counts()))
-	case dropped.State.Ended():
-		return jobFailed(job)
-	}
-	if err := c.print("Dropped table %s. %s deletes its files (%s).", id, dropped.Job, dropped.State); err != nil {
-		return err
-	}
-	c.note("Watch it with lethe job wait %s", dropped.Job)
-	return nil
-}
-
-// shell quotes an argument for the shell, where that is needed.
-func shell(arg string) string {
-	plain := func(r rune) bool {
-		return r == '.' || r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
-	}
-	if strings.IndexFunc(arg, func(r rune) bool { return !plain(r) }) < 0 {
-		return arg
-	}
-	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 }

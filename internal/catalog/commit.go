@@ -118,10 +118,13 @@ func (c *Catalog) prepareCreate(ctx context.Context, op string, call Call, id Id
 	if _, err := namespace(ctx, c.db, readNamespace, op, call.Warehouse.ID, id.Namespace); err != nil {
 		return nil, err
 	}
-	if err := c.nameFree(ctx, op, call, id); fault.Is(err, CodeAlreadyExists) {
-		return nil, fault.New(op, fault.Conflict, CodeCommitFailed, "Requirement failed: %s", fault.Public(err))
-	} else if err != nil {
+	switch taken, err := kindAt(ctx, c.db, call.Warehouse.ID, id); {
+	case err != nil:
 		return nil, err
+	case taken == KindTable:
+		return nil, fault.New(op, fault.Conflict, CodeCommitFailed, "Requirement failed: table already exists: %s", id)
+	case taken != 0:
+		return nil, alreadyExists(op, KindTable, taken, id)
 	}
 	if err := commit.Check(nil); err != nil {
 		return nil, err

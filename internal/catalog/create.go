@@ -44,7 +44,7 @@ func (c *Catalog) createOnce(ctx context.Context, op string, call Call, id Ident
 	if err != nil {
 		return nil, err
 	}
-	if err := c.nameFree(ctx, op, call, id); err != nil {
+	if err := c.nameFree(ctx, op, call, KindTable, id); err != nil {
 		return nil, err
 	}
 	if req.Stage {
@@ -85,16 +85,12 @@ func (c *Catalog) createEntry(ctx context.Context, op string, call Call, m *memb
 
 // nameFree refuses early what the transaction would refuse anyway: a name that a table
 // or a view has.
-func (c *Catalog) nameFree(ctx context.Context, op string, call Call, id Identifier) error {
-	var e entry
-	err := c.db.QueryRow(ctx, selectEntry, call.Warehouse.ID, id.Namespace.Key(), id.Name).Scan(e.fields()...)
-	if gone(err) {
-		return nil
-	}
-	if err != nil {
+func (c *Catalog) nameFree(ctx context.Context, op string, call Call, kind Kind, id Identifier) error {
+	taken, err := kindAt(ctx, c.db, call.Warehouse.ID, id)
+	if err != nil || taken == 0 {
 		return err
 	}
-	return alreadyExists(op, e.kind, id)
+	return alreadyExists(op, kind, taken, id)
 }
 
 // precheck refuses locations that another owner holds, without a lock.

@@ -57,6 +57,16 @@ func findEntry(ctx context.Context, r sqldb.Reader, s sqldb.Statement, op string
 	return &e, nil
 }
 
+// kindAt is the kind of the entry that has a name, 0 when the name is free.
+func kindAt(ctx context.Context, r sqldb.Reader, w tenant.WarehouseID, id Identifier) (Kind, error) {
+	var e entry
+	err := r.QueryRow(ctx, selectEntry, w, id.Namespace.Key(), id.Name).Scan(e.fields()...)
+	if gone(err) {
+		return 0, nil
+	}
+	return e.kind, err
+}
+
 func findTwins(ctx context.Context, tx *sqldb.Tx, w tenant.WarehouseID, key, metadataHash string, self int64) ([]entry, error) {
 	rows, err := tx.Query(ctx, twins, w, key, self, w, metadataHash, self)
 	if err != nil {

@@ -117,6 +117,11 @@ func noSuch(op string, kind Kind, id Identifier) error {
 	return fault.New(op, fault.NotFound, code, "%s does not exist: %s", kind, id)
 }
 
-func alreadyExists(op string, kind Kind, id Identifier) error {
+// alreadyExists says that a name is taken, in the words of Iceberg's own catalogs: kind
+// is what was to be made, taken what stands there.
+func alreadyExists(op string, kind, taken Kind, id Identifier) error {
+	if kind != taken {
+		return fault.New(op, fault.Conflict, CodeAlreadyExists, "%s with same name already exists: %s", taken, id)
+	}
 	return fault.New(op, fault.Conflict, CodeAlreadyExists, "%s already exists: %s", kind, id)
 }

@@ -231,7 +231,7 @@ func insertNew(ctx context.Context, tx *sqldb.Tx, op string, call Call, m *membe
 	var err error
 	m.row, err = tx.InsertID(ctx, insertEntry, call.Warehouse.ID, home.id, m.kind, m.id.Name, m.doc.UUID(), m.key(), m.doc.Location(), m.file, m.hash())
 	if tx.Dialect().Classify(err) == sqldb.ClassUnique {
-		return alreadyExists(op, m.kind, m.id)
+		return alreadyExists(op, m.kind, m.kind, m.id)
 	}
 	return err
 }

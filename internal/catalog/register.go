@@ -31,7 +31,7 @@ func (c *Catalog) register(ctx context.Context, op string, call Call, kind Kind,
 		return nil, err
 	}
 	if !overwrite {
-		if err := c.nameFree(ctx, op, call, id); err != nil {
+		if err := c.nameFree(ctx, op, call, kind, id); err != nil {
 			return nil, err
 		}
 	}

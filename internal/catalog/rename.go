@@ -42,16 +42,25 @@ func (c *Catalog) Rename(ctx context.Context, call Call, kind Kind, from, to Ide
 			return "", err
 		}
 		moved = e.id
-		if e.namespace == row.id && e.name == to.Name {
-			return "", alreadyExists(op, kind, to)
+		// The unique index decides; this look is for the message.
+		taken, err := kindAt(ctx, tx, w, to)
+		if err != nil {
+			return "", err
+		}
+		if taken != 0 {
+			return "", cannotRename(op, from, to, taken)
 		}
 		_, err = tx.Exec(ctx, moveEntry, row.id, to.Name, e.id)
 		if tx.Dialect().Classify(err) == sqldb.ClassUnique {
-			return "", alreadyExists(op, kind, to)
+			return "", cannotRename(op, from, to, kind)
 		}
 		if err != nil {
 			return "", err
 		}
 		return "", c.refuseTombstone(ctx, tx, op, call, to)
 	}, confirm)
+}
+
+func cannotRename(op string, from, to Identifier, taken Kind) error {
+	return fault.New(op, fault.Conflict, CodeAlreadyExists, "Cannot rename %s to %s. %s already exists", from, to, taken)
 }

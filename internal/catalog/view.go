@@ -63,7 +63,7 @@ func (c *Catalog) CreateView(ctx context.Context, call Call, n Namespace, req *m
 		if err != nil {
 			return err
 		}
-		if err := c.nameFree(ctx, op, call, id); err != nil {
+		if err := c.nameFree(ctx, op, call, KindView, id); err != nil {
 			return err
 		}
 		m = &member{id: id, kind: KindView, doc: view, places: locs, parent: home.location}

@@ -325,7 +325,9 @@ func TestNoAuthentication(t *testing.T) {
 	}
 	for _, listen := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0"} {
 		data := filepath.Join(t.TempDir(), "data")
-		err := refused(t, config(t, data, nil, "--authentication", "none", "--listen", listen))
+		cfg := config(t, data, nil, "--authentication", "none")
+		cfg.Settings.Listen = listen
+		err := refused(t, cfg)
 		if !strings.Contains(err.Error(), "listen") || !strings.Contains(err.Error(), "authentication") {
 			t.Errorf("%s: %v", listen, err)
 		}
@@ -341,29 +343,35 @@ func TestRefusedStarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = taken.Close() }()
+	t.Cleanup(func() { _ = taken.Close() })
 	blocked := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	missing := filepath.Join(t.TempDir(), "missing.pem")
 	for _, c := range []struct {
 		name string
-		args []string
+		set  func(*server.Settings)
 		want string
 	}{
-		{"no workers", []string{"--async-purge-worker-threads", "0"}, "async-purge.worker-threads"},
-		{"a store that is not there yet", []string{"--storage", "s3://bucket/x"}, "storage"},
-		{"half of TLS", []string{"--tls-cert-file", "x.pem"}, "tls-key-file"},
-		{"a certificate that is missing", []string{"--tls-cert-file", filepath.Join(t.TempDir(), "x.pem"), "--tls-key-file", "y.pem"}, "x.pem"},
-		{"a port that is taken", []string{"--listen", taken.Addr().String()}, "listen"},
-		{"a data folder that is a file", []string{"--data", blocked}, "data folder"},
-		{"storage that is a file", []string{"--storage", blocked}, "storage"},
-		{"locations that overlap", []string{"--warehouse-allowed-locations", "/"}, "storage"},
-		{"a token file that cannot be made", []string{"--admin-token-file", filepath.Join(blocked, "token")}, "token"},
+		{"no workers", func(s *server.Settings) { s.AsyncPurge.WorkerThreads = 0 }, "async-purge.worker-threads"},
+		{"a store that is not there yet", func(s *server.Settings) { s.Storage = "s3://bucket/x" }, "setting storage"},
+		{"half of TLS", func(s *server.Settings) { s.TLSCertFile = "x.pem" }, "setting tls-key-file"},
+		{"a certificate that is missing", func(s *server.Settings) { s.TLSCertFile, s.TLSKeyFile = missing, missing }, "tls-cert-file"},
+		{"a port that is taken", func(s *server.Settings) { s.Listen = taken.Addr().String() }, "listen"},
+		{"a data folder that is a file", func(s *server.Settings) { s.Data = blocked }, "data folder"},
+		{"storage that is a file", func(s *server.Settings) { s.Storage = blocked }, "storage"},
+		{"a location that holds the root", func(s *server.Settings) {
+			s.Storage = filepath.Join(s.Data, "deep", "root")
+			s.Warehouse.AllowedLocations = []string{"file://" + s.Data}
+		}, "overlap"},
+		{"a token file that cannot be made", func(s *server.Settings) { s.AdminTokenFile = filepath.Join(blocked, "token") }, "token"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			err := refused(t, config(t, t.TempDir(), nil, c.args...))
+			cfg := config(t, t.TempDir(), nil)
+			c.set(&cfg.Settings)
+			err := refused(t, cfg)
 			if !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v does not name %s", err, c.want)
 			}
@@ -506,7 +514,7 @@ func TestSecretsStayInside(t *testing.T) {
 					}
 				}
 			}
-			if log := r.log.String(); !strings.Contains(log, "table dropped") || !strings.Contains(log, "principal=admin") {
+			if log := r.log.String(); !strings.Contains(log, "msg=audit what=dropped kind=Table principal=admin") {
 				t.Errorf("the drop left no audit line in %s", log)
 			}
 		})

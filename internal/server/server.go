@@ -8,6 +8,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -198,7 +199,12 @@ func (s *server) serve(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("server: listen: %w", err)
 	}
+	secure, err := s.tlsConfig()
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	httpServer := &http.Server{
+		TLSConfig:         secure,
 		Handler:           s.handler(),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       5 * time.Minute,
@@ -211,8 +217,8 @@ func (s *server) serve(ctx context.Context) error {
 	defer stopHousekeeping()
 	served := make(chan error, 1)
 	go func() {
-		if s.set.TLSCertFile != "" {
-			served <- httpServer.ServeTLS(listener, s.set.TLSCertFile, s.set.TLSKeyFile)
+		if secure != nil {
+			served <- httpServer.ServeTLS(listener, "", "")
 		} else {
 			served <- httpServer.Serve(listener)
 		}
@@ -245,6 +251,18 @@ func (s *server) serve(ctx context.Context) error {
 		shutdown = errors.Join(shutdown, httpServer.Close())
 	}
 	return errors.Join(err, shutdown, <-runs)
+}
+
+// tlsConfig reads the certificate before anything is served; nil means plain HTTP.
+func (s *server) tlsConfig() (*tls.Config, error) {
+	if s.set.TLSCertFile == "" {
+		return nil, nil
+	}
+	cert, err := tls.LoadX509KeyPair(s.set.TLSCertFile, s.set.TLSKeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("server: settings tls-cert-file and tls-key-file: %w", err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}, nil
 }
 
 // housekeepingEvery is how often answers of old Idempotency-Keys are forgotten.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"math"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -58,12 +57,12 @@ func TestDropRuns(t *testing.T) {
 		positive(t, report, "paused", i, "milliseconds", "p95")
 		positive(t, report, "paused", i, "median_ratio")
 	}
-	for _, burst := range []string{"async_burst", "sync_burst_beside_backlog", "sync_burst"} {
-		positive(t, report, burst, "milliseconds", "p99")
+	for _, burst := range []string{"async", "sync_beside_backlog", "sync"} {
+		positive(t, report, "bursts", burst, "milliseconds", "p99")
 	}
-	positive(t, report, "backlog", "files")
-	positive(t, report, "peak_mib")
-	positive(t, report, "checks", 9, "limit")
+	positive(t, report, "bursts", "backlog", "files")
+	positive(t, report, "bursts", "peak_mib")
+	positive(t, report, "checks", 7, "limit")
 }
 
 func TestPurgeRuns(t *testing.T) {
@@ -71,11 +70,11 @@ func TestPurgeRuns(t *testing.T) {
 	report := smoke(t, "purge")
 	for i := range 3 {
 		positive(t, report, "rates", i, "ratio", "p50")
+		positive(t, report, "cpu", i, "files")
 	}
 	for i := range 2 {
 		positive(t, report, "memory", i, "peak_mib", "p50")
 	}
-	positive(t, report, "cpu", "files")
 	positive(t, report, "memory_ratio")
 }
 
@@ -152,8 +151,8 @@ func TestMissedTargetIsSaid(t *testing.T) {
 func TestTextReports(t *testing.T) {
 	t.Parallel()
 	for name, r := range map[string]report{
-		"drop":  &dropReport{Paused: []series{{Table: "10 files"}}},
-		"purge": &purgeReport{CPU: &profile{Milliseconds: float64(time.Second / time.Millisecond)}},
+		"drop":  &dropReport{Paused: []series{{Table: "10 files"}}, Bursts: &bursts{}},
+		"purge": &purgeReport{CPU: []profile{{Layout: "scattered", Milliseconds: 1000}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

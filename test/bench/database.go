@@ -39,7 +39,7 @@ func (b *bench) exec(ctx context.Context, statement string) error {
 	if err != nil {
 		return fmt.Errorf("--database: %w", err)
 	}
-	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the statement has answered
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // the statement has answered
 	_, err = conn.Exec(ctx, statement)
 	return err
 }

@@ -17,29 +17,35 @@ import (
 
 // dropSizes of the benchmark.
 type dropSizes struct {
-	Drops     int `default:"200" help:"Drops of each kind of table, workers paused."`
-	Burst     int `default:"64" help:"Drops at once."`
-	Large     int `default:"50000" help:"Files of the largest tables."`
-	Small     int `default:"100" help:"Real files of the tables that are dropped synchronously."`
-	Snapshots int `default:"5000" help:"Snapshots of the table with a long metadata file."`
+	Drops     int    `default:"200" help:"Drops of each kind of table, workers paused."`
+	Burst     int    `default:"64" help:"Drops at once."`
+	Large     int    `default:"50000" help:"Files of the largest tables."`
+	Small     int    `default:"100" help:"Real files of the tables that are dropped synchronously."`
+	Snapshots int    `default:"5000" help:"Snapshots of the table with a long metadata file."`
+	Part      string `default:"all" enum:"all,paused,bursts" help:"all, paused (drops one by one) or bursts (many at once)."`
 }
 
 func (s dropSizes) of(quick bool) dropSizes {
 	if quick {
-		return dropSizes{Drops: 4, Burst: 4, Large: 2000, Small: 10, Snapshots: 50}
+		return dropSizes{Drops: 4, Burst: 4, Large: 2000, Small: 10, Snapshots: 50, Part: s.Part}
 	}
 	return s
 }
 
 type dropReport struct {
 	Environment environment `json:"environment"`
-	Paused      []series    `json:"paused"` // asynchronous drops one by one, no worker free
-	Async       burst       `json:"async_burst"`
-	Backlog     backlog     `json:"backlog"`
-	SyncBeside  burst       `json:"sync_burst_beside_backlog"`
-	Sync        burst       `json:"sync_burst"`
-	PeakMiB     float64     `json:"peak_mib"` // VmHWM of the server of the bursts
+	Paused      []series    `json:"paused,omitempty"` // asynchronous drops one by one, no worker free
+	Bursts      *bursts     `json:"bursts,omitempty"`
 	Checks      []check     `json:"checks"`
+}
+
+// bursts are many drops at once, one kind after the other.
+type bursts struct {
+	Async      burst   `json:"async"`
+	SyncBeside burst   `json:"sync_beside_backlog"`
+	Backlog    backlog `json:"backlog"`
+	Sync       burst   `json:"sync"`
+	PeakMiB    float64 `json:"peak_mib"` // VmHWM of the server
 }
 
 // series is many drops of one kind of table.
@@ -67,19 +73,24 @@ type backlog struct {
 
 func (b *bench) drop(ctx context.Context, sizes dropSizes) (*dropReport, error) {
 	r := &dropReport{Environment: b.environment()}
-	if err := b.dropPaused(ctx, sizes, r); err != nil {
-		return nil, fmt.Errorf("drops with paused workers: %w", err)
+	if sizes.Part != "bursts" {
+		if err := b.dropPaused(ctx, sizes, r); err != nil {
+			return nil, fmt.Errorf("drops with paused workers: %w", err)
+		}
+		for _, s := range r.Paused[2:] {
+			r.Checks = append(r.Checks,
+				atMost("median ratio, "+s.Table, s.MedianRatio, 1.2), atMost("p95 ratio, "+s.Table, s.P95Ratio, 1.5))
+		}
 	}
-	if err := b.dropBursts(ctx, sizes, r); err != nil {
-		return nil, fmt.Errorf("bursts: %w", err)
-	}
-	for _, s := range r.Paused[1:] {
+	if sizes.Part != "paused" {
+		r.Bursts = &bursts{}
+		if err := b.dropBursts(ctx, sizes, r.Bursts); err != nil {
+			return nil, fmt.Errorf("bursts: %w", err)
+		}
 		r.Checks = append(r.Checks,
-			atMost("median ratio, "+s.Table, s.MedianRatio, 1.2), atMost("p95 ratio, "+s.Table, s.P95Ratio, 1.5))
+			atMost("slowest async drop of the burst, s", r.Bursts.Async.Milliseconds.Max/1000, 5),
+			atMost("slowest sync drop of the burst, s", r.Bursts.Sync.Milliseconds.Max/1000, 5))
 	}
-	r.Checks = append(r.Checks,
-		atMost("slowest async drop of the burst, s", r.Async.Milliseconds.Max/1000, 5),
-		atMost("slowest sync drop of the burst, s", r.Sync.Milliseconds.Max/1000, 5))
 	return r, nil
 }
 
@@ -191,7 +202,7 @@ func (e *endpoint) onlyWaiting(ctx context.Context, held string) error {
 // dropBursts drops many tables at once on a server with its default settings: large
 // ones asynchronously, then small real ones synchronously, first beside the purges of
 // the large ones and then alone.
-func (b *bench) dropBursts(ctx context.Context, sizes dropSizes, r *dropReport) (err error) {
+func (b *bench) dropBursts(ctx context.Context, sizes dropSizes, r *bursts) (err error) {
 	p, err := b.start(ctx)
 	if err != nil {
 		return err
@@ -258,6 +269,13 @@ func (r *dropReport) text(w io.Writer) {
 		fmt.Fprintf(w, "  %-18s metadata %8d B   %s   to the first: median %.2f, p95 %.2f\n",
 			s.Table, s.MetadataBytes, s.Milliseconds.text("ms"), s.MedianRatio, s.P95Ratio)
 	}
+	if r.Bursts != nil {
+		r.Bursts.text(w)
+	}
+	checksText(w, r.Checks)
+}
+
+func (r *bursts) text(w io.Writer) {
 	fmt.Fprintln(w, "\nat once, default settings")
 	line := func(name string, b burst) {
 		fmt.Fprintf(w, "  %-20s %d tables of %d files   %s\n", name, b.Tables, b.Files, b.Milliseconds.text("ms"))
@@ -267,5 +285,4 @@ func (r *dropReport) text(w io.Writer) {
 	line("synchronous, alone", r.Sync)
 	fmt.Fprintf(w, "  the purges of the asynchronous ones: %d files in %.1f s, the synchronous ones beside them included\n", r.Backlog.Files, r.Backlog.Seconds)
 	fmt.Fprintf(w, "  VmHWM %.0f MiB\n", r.PeakMiB)
-	checksText(w, r.Checks)
 }

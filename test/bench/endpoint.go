@@ -89,7 +89,7 @@ func (e *endpoint) send(ctx context.Context, method, path string, header map[str
 	if err != nil {
 		return nil, err
 	}
-	defer resp.Body.Close() //nolint:errcheck // read to its end
+	defer func() { _ = resp.Body.Close() }() // read to its end
 	if resp.StatusCode/100 != 2 {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 2000))
 		return nil, fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, text)

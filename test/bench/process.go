@@ -102,8 +102,7 @@ func (p *process) stop() error {
 	case exit := <-p.ended:
 		err = errors.Join(err, exit)
 	case <-time.After(stopLimit):
-		err = errors.Join(err, errors.New("the server did not end"), p.cmd.Process.Kill())
-		<-p.ended
+		err = errors.Join(err, errors.New("the server did not end"), p.cmd.Process.Kill(), <-p.ended)
 	}
 	if err != nil {
 		err = fmt.Errorf("stop the server: %w\n%s", err, p.log.Bytes())

@@ -37,53 +37,71 @@ type share struct {
 	Kernel  float64 `json:"kernel_percent"` // of it, inside system calls
 }
 
-// profilePurges is how many tables are purged under one profile: it samples 100 times
-// a second.
-const profilePurges = 3
+// profilePurges is how many tables are purged under one profile, which samples 100
+// times a second.
+const profilePurges = 2
 
-// profile purges tables on a server inside this process, so that a server needs no
-// profiling endpoint.
-func (b *bench) profile(ctx context.Context, sizes purgeSizes) (_ *profile, err error) {
-	b.note("profiling")
+// profiles purges tables of each layout on a server inside this process, so that a
+// server needs no profiling endpoint.
+func (b *bench) profiles(ctx context.Context, sizes purgeSizes) (all []profile, err error) {
 	e, stop, err := b.inside(ctx, sizes)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	layout := layouts(sizes.Files)[1]
-	for i := range profilePurges {
-		if err := e.register(ctx, fmt.Sprintf("t-%d", i), layout.table); err != nil {
+	for i, layout := range layouts(sizes.Files) {
+		b.note("profile, %s", layout.name)
+		names := make([]string, profilePurges)
+		for t := range names {
+			names[t] = fmt.Sprintf("t-%d-%d", i, t)
+			if err := e.register(ctx, names[t], layout.table); err != nil {
+				return nil, err
+			}
+		}
+		file := filepath.Join(b.profileDir(sizes), strings.ReplaceAll(layout.name, " ", "-")+".pprof")
+		if err := e.underProfile(ctx, file, names); err != nil {
 			return nil, err
 		}
+		traces, err := exec.CommandContext(ctx, "go", "tool", "pprof", "-traces", "-unit=ms", file).Output()
+		if err != nil {
+			return nil, fmt.Errorf("go tool pprof: %w", err)
+		}
+		p := profile{Layout: layout.name, Files: profilePurges * sizes.Files}
+		p.Milliseconds, p.Packages = byPackage(traces)
+		p.MicrosFile = 1000 * p.Milliseconds / float64(p.Files)
+		all = append(all, p)
 	}
-	file := filepath.Join(b.dir, "cpu.pprof")
+	return all, nil
+}
+
+func (b *bench) profileDir(sizes purgeSizes) string {
+	if sizes.Profiles != "" {
+		return sizes.Profiles
+	}
+	return b.dir
+}
+
+// underProfile purges the tables and writes where the time went.
+func (e *endpoint) underProfile(ctx context.Context, file string, names []string) error {
 	out, err := os.Create(file)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer out.Close() //nolint:errcheck // the profile is complete once it was stopped
+	defer func() { _ = out.Close() }() // the profile is complete once it was stopped
 	if err := pprof.StartCPUProfile(out); err != nil {
-		return nil, err
+		return err
 	}
-	for i := range profilePurges {
-		job, _, dropErr := e.drop(ctx, fmt.Sprintf("t-%d", i), false)
-		if dropErr == nil {
-			_, dropErr = e.succeeded(ctx, job)
+	defer pprof.StopCPUProfile()
+	for _, name := range names {
+		job, _, err := e.drop(ctx, name, false)
+		if err != nil {
+			return err
 		}
-		err = errors.Join(err, dropErr)
+		if _, err := e.succeeded(ctx, job); err != nil {
+			return err
+		}
 	}
-	pprof.StopCPUProfile()
-	if err != nil {
-		return nil, err
-	}
-	traces, err := exec.CommandContext(ctx, "go", "tool", "pprof", "-traces", "-unit=ms", file).Output()
-	if err != nil {
-		return nil, fmt.Errorf("go tool pprof: %w", err)
-	}
-	p := &profile{Layout: layout.name, Files: profilePurges * sizes.Files}
-	p.Milliseconds, p.Packages = byPackage(traces)
-	p.MicrosFile = 1000 * p.Milliseconds / float64(p.Files)
-	return p, nil
+	return nil
 }
 
 // inside starts a server in this process.
@@ -177,7 +195,7 @@ func byPackage(traces []byte) (total float64, shares []share) {
 // distribution nor its bare system calls.
 func ownerOf(stack []string) string {
 	for _, frame := range stack {
-		if pkg := packageOf(frame); strings.Contains(pkg, ".") && !strings.HasPrefix(pkg, "golang.org/x/sys") || pkg == "main" {
+		if pkg := packageOf(strings.TrimPrefix(frame, "type:.eq.")); strings.Contains(pkg, ".") && !strings.HasPrefix(pkg, "golang.org/x/sys") || pkg == "main" {
 			return strings.TrimPrefix(pkg, "github.com/lethe-project/lethe/")
 		}
 	}

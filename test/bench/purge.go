@@ -14,18 +14,20 @@ import (
 
 // purgeSizes of the benchmark.
 type purgeSizes struct {
-	Files   int  `default:"50000" help:"Real files of a purge."`
-	Runs    int  `default:"5" help:"Purges and bare loops of each layout, interleaved."`
-	Threads int  `default:"4" help:"Delete threads of the server, and of the bare loop."`
-	Few     int  `default:"50000" help:"Files of the smaller purge whose memory is looked at."`
-	Many    int  `default:"500000" help:"Files of the larger one."`
-	Peaks   int  `default:"3" help:"Fresh servers for each of these."`
-	Sync    bool `default:"true" negatable:"" help:"Let the system write back what was made before its removal is timed."`
+	Files    int    `default:"50000" help:"Real files of a purge."`
+	Runs     int    `default:"5" help:"Purges and bare loops of each layout, interleaved."`
+	Threads  int    `default:"4" help:"Delete threads of the server, and of the bare loop."`
+	Few      int    `default:"50000" help:"Files of the smaller purge whose memory is looked at."`
+	Many     int    `default:"500000" help:"Files of the larger one."`
+	Peaks    int    `default:"3" help:"Fresh servers for each of these."`
+	Profiles string `placeholder:"DIR" help:"Keep the CPU profiles there."`
+	Part     string `default:"all" enum:"all,rates,cpu,memory" help:"all, rates, cpu or memory."`
+	Sync     bool   `default:"true" negatable:"" help:"Let the system write back what was made before its removal is timed."`
 }
 
 func (s purgeSizes) of(quick bool) purgeSizes {
 	if quick {
-		return purgeSizes{Files: 200, Runs: 1, Threads: s.Threads, Few: 1000, Many: 5000, Peaks: 1}
+		return purgeSizes{Files: 200, Runs: 1, Threads: s.Threads, Profiles: s.Profiles, Few: 1000, Many: 5000, Peaks: 1, Part: s.Part}
 	}
 	return s
 }
@@ -40,7 +42,7 @@ func (s purgeSizes) settle() {
 type purgeReport struct {
 	Environment environment `json:"environment"`
 	Rates       []rate      `json:"rates"`
-	CPU         *profile    `json:"cpu"`
+	CPU         []profile   `json:"cpu"`
 	Memory      []memory    `json:"memory"`
 	MemoryRatio float64     `json:"memory_ratio"` // the larger purge to the smaller
 	Checks      []check     `json:"checks"`
@@ -81,11 +83,18 @@ func layouts(files int) []layout {
 func (b *bench) purge(ctx context.Context, sizes purgeSizes) (*purgeReport, error) {
 	r := &purgeReport{Environment: b.environment()}
 	var err error
-	if r.Rates, err = b.rates(ctx, sizes); err != nil {
-		return nil, fmt.Errorf("rates: %w", err)
+	if sizes.does("rates") {
+		if r.Rates, err = b.rates(ctx, sizes); err != nil {
+			return nil, fmt.Errorf("rates: %w", err)
+		}
 	}
-	if r.CPU, err = b.profile(ctx, sizes); err != nil {
-		return nil, fmt.Errorf("profile: %w", err)
+	if sizes.does("cpu") {
+		if r.CPU, err = b.profiles(ctx, sizes); err != nil {
+			return nil, fmt.Errorf("profile: %w", err)
+		}
+	}
+	if !sizes.does("memory") {
+		return r, nil
 	}
 	if r.Memory, err = b.memory(ctx, sizes); err != nil {
 		return nil, fmt.Errorf("memory: %w", err)
@@ -98,6 +107,8 @@ func (b *bench) purge(ctx context.Context, sizes purgeSizes) (*purgeReport, erro
 	}
 	return r, nil
 }
+
+func (s purgeSizes) does(part string) bool { return s.Part == "all" || s.Part == part }
 
 // rates purges tables of real files, each run of a layout beside a bare loop.
 func (b *bench) rates(ctx context.Context, sizes purgeSizes) (_ []rate, err error) {
@@ -227,7 +238,9 @@ func (r *purgeReport) text(w io.Writer) {
 		fmt.Fprintf(w, "  purge      %s\n", rate.Purge.rangeText("files/s"))
 		fmt.Fprintf(w, "  ratio      %s\n", rate.Ratio.rangeText(""))
 	}
-	r.CPU.text(w)
+	for _, p := range r.CPU {
+		p.text(w)
+	}
 	fmt.Fprintln(w, "\nmemory of fresh servers")
 	for _, m := range r.Memory {
 		fmt.Fprintf(w, "  %7d files  VmHWM %s, before it %.4g MiB\n", m.Files, m.Peak.rangeText("MiB"), m.Idle.P50)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -111,13 +112,14 @@ func (r *run) goTest(pkgs []string, flags ...string) func(context.Context) error
 		if err := cmd.Start(); err != nil {
 			return err
 		}
-		read := r.counts.read(out)
+		read := r.counts.read(out, os.Stdout)
 		return errors.Join(cmd.Wait(), read)
 	}
 }
 
-// read consumes the events of go test -json (go doc test2json).
-func (c *counts) read(out io.Reader) error {
+// read consumes the events of go test -json (go doc test2json) and writes what a person
+// wants to see of them.
+func (c *counts) read(out io.Reader, w io.Writer) error {
 	type key struct{ pkg, test string }
 	texts := map[key]*strings.Builder{}
 	lines := bufio.NewScanner(out)
@@ -125,11 +127,11 @@ func (c *counts) read(out io.Reader) error {
 	for lines.Scan() {
 		var e struct{ Action, Package, ImportPath, Test, Output string }
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			fmt.Println(lines.Text()) // a tool that does not speak JSON
+			fmt.Fprintln(w, lines.Text()) // a tool that does not speak JSON
 			continue
 		}
 		if e.Action == "build-output" {
-			fmt.Print(e.Output)
+			fmt.Fprint(w, e.Output)
 			continue
 		}
 		k := key{e.Package, e.Test}
@@ -149,10 +151,17 @@ func (c *counts) read(out io.Reader) error {
 		switch {
 		case e.Test == "":
 			// The package's own last word: ok, FAIL, a panic, or that it has no tests.
-			if e.Action != "pass" {
-				fmt.Print(text)
-			} else if i := strings.LastIndex(text, "ok  "); i >= 0 {
-				fmt.Print(text[i:])
+			if i := strings.LastIndex(text, "ok  "); e.Action == "pass" && i >= 0 {
+				text = text[i:]
+			}
+			for _, k := range slices.SortedFunc(maps.Keys(texts), func(a, b key) int { return strings.Compare(a.test, b.test) }) {
+				if k.pkg == e.Package { // it never ended: the process did
+					fmt.Fprint(w, texts[k])
+					delete(texts, k)
+				}
+			}
+			if e.Action == "fail" || strings.HasPrefix(text, "ok  ") {
+				fmt.Fprint(w, text)
 			}
 		case e.Action == "pass":
 			c.passed++
@@ -160,7 +169,7 @@ func (c *counts) read(out io.Reader) error {
 			c.skips = append(c.skips, e.Test+" in "+e.Package+": "+reason(text))
 		default:
 			c.failed++
-			fmt.Print(text)
+			fmt.Fprint(w, text)
 		}
 	}
 	return lines.Err()

@@ -15,6 +15,7 @@ func TestCounts(t *testing.T) {
 		name   string
 		events []string
 		want   counts
+		shown  string
 	}{
 		{
 			name: "pass and fail, subtests counted",
@@ -26,6 +27,30 @@ func TestCounts(t *testing.T) {
 				`{"Action":"fail","Package":"p"}`,
 			},
 			want: counts{passed: 2, failed: 1},
+		},
+		{
+			name: "of a package that passes, its line is shown",
+			events: []string{
+				`{"Action":"output","Package":"p","Test":"TestA","Output":"chatter\n"}`,
+				`{"Action":"pass","Package":"p","Test":"TestA"}`,
+				`{"Action":"output","Package":"p","Output":"PASS\n"}`,
+				`{"Action":"output","Package":"p","Output":"ok  \tp\t0.1s\n"}`,
+				`{"Action":"pass","Package":"p"}`,
+			},
+			want:  counts{passed: 1},
+			shown: "ok  \tp\t0.1s\n",
+		},
+		{
+			name: "what a test said is shown when it fails, or never ends",
+			events: []string{
+				`{"Action":"output","Package":"p","Test":"TestA","Output":"why\n"}`,
+				`{"Action":"fail","Package":"p","Test":"TestA"}`,
+				`{"Action":"output","Package":"p","Test":"TestB","Output":"panic: timed out\n"}`,
+				`{"Action":"output","Package":"p","Output":"FAIL\tp\t0.1s\n"}`,
+				`{"Action":"fail","Package":"p"}`,
+			},
+			want:  counts{failed: 1},
+			shown: "why\npanic: timed out\nFAIL\tp\t0.1s\n",
 		},
 		{
 			name: "a skip keeps its reason",
@@ -47,18 +72,24 @@ func TestCounts(t *testing.T) {
 			name:   "a package that does not build fails its stage, not a test",
 			events: []string{`{"Action":"build-output","ImportPath":"p","Output":"no such thing\n"}`, `{"Action":"build-fail","ImportPath":"p"}`, `{"Action":"fail","Package":"p","FailedBuild":"p"}`},
 			want:   counts{},
+			shown:  "no such thing\n",
 		},
 		{
 			name:   "what is no JSON is passed on",
 			events: []string{`go: warning`, `{"Action":"pass","Package":"p","Test":"TestA"}`},
 			want:   counts{passed: 1},
+			shown:  "go: warning\n",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var got counts
-			if err := got.read(strings.NewReader(start + strings.Join(tt.events, "\n") + "\n")); err != nil {
+			var shown strings.Builder
+			if err := got.read(strings.NewReader(start+strings.Join(tt.events, "\n")+"\n"), &shown); err != nil {
 				t.Fatal(err)
+			}
+			if shown.String() != tt.shown {
+				t.Errorf("shown %q, want %q", shown.String(), tt.shown)
 			}
 			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(counts{})); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)

@@ -179,8 +179,8 @@ func TestKilledBetweenPointerAndAnswer(t *testing.T) {
 		if got.Metadata.Properties["n"] != "2" {
 			w.t.Errorf("n=%s, want 2: the commit had happened", got.Metadata.Properties["n"])
 		}
-		if new := added(before, w.tree()); !cmp.Equal(new, []string{got.MetadataLocation}) {
-			w.t.Errorf("%v was added, want %s", new, got.MetadataLocation)
+		if files := added(before, w.tree()); !cmp.Equal(files, []string{got.MetadataLocation}) {
+			w.t.Errorf("%v was added, want %s", files, got.MetadataLocation)
 		}
 		// What the commit should have deleted is found through the logs of logs.
 		if n, samples := w.leftovers(w.drop("t")); n != 0 {

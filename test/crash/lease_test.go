@@ -32,6 +32,42 @@ func postgres(t *testing.T) string {
 // pid is how a job's owner names the process of a server.
 func (w *world) pid() string { return fmt.Sprintf("/%d/", w.server.PID()) }
 
+// second is the place of another server on the same database and store.
+func (w *world) second() *world {
+	w.t.Helper()
+	return &world{t: w.t, database: w.database, data: filepath.Join(w.t.TempDir(), "data"), dir: w.dir, space: w.space}
+}
+
+// Two servers on one database and one store, of which always the one that owns the purge
+// is killed. The other takes over, each time.
+func TestTakenOverAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	args := []string{"--async-purge-rate-limit", "400", "--async-purge-delete-batch-size", "20"}
+	a := newWorld(t, postgres(t))
+	b := a.second()
+	a.up(args...)
+	a.namespace()
+	a.neighbours()
+	victim := a.bigTable("victim", 2000)
+	before := a.tree(victim)
+	job := a.drop("victim")
+	b.up(args...)
+	owner, other := a, b
+	for left := 1800; left > 400; left -= 400 {
+		owner.deletedFrom(owner.dirOf("victim"), left)
+		other.until(job, "is owned by the other server", func(j client.Job) bool { return strings.Contains(j.Owner, owner.pid()) })
+		owner.server.Kill(t)
+		other.until(job, "is taken over", func(j client.Job) bool { return strings.Contains(j.Owner, other.pid()) })
+		owner.up(args...)
+		owner, other = other, owner
+	}
+	if j := owner.ends(job, client.Succeeded); !strings.Contains(j.Owner, owner.pid()) {
+		t.Errorf("%s was finished by %s, want %s", job, j.Owner, owner.pid())
+	}
+	other.wantPurged(victim, "victim", before)
+	owner.wantOneRow("victim", client.Succeeded)
+}
+
 // Two servers on one database and one store. The owner of a purge is frozen until the
 // other one has taken it over and finished it, and until a new table lies at the very
 // same keys. When the frozen one goes on, it must not send what it still had to delete.
@@ -39,7 +75,7 @@ func TestFrozenOwnerSendsNothing(t *testing.T) {
 	t.Parallel()
 	const batch = 20 // of slow
 	a := newWorld(t, postgres(t))
-	b := &world{t: t, database: a.database, data: filepath.Join(t.TempDir(), "data"), dir: a.dir, space: a.space}
+	b := a.second()
 	a.up(slow...)
 	a.namespace()
 	a.neighbours()

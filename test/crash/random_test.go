@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	rounds = flag.Int("rounds", 4, "rounds of random kills on each database")
+	rounds = flag.Int("rounds", 2, "rounds of random kills on each database")
 	seed   = flag.Uint64("seed", 0, "of the random kills; 0 takes one and prints it")
 )
 

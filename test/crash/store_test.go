@@ -171,7 +171,7 @@ func TestFilesThatCannotBeDeleted(t *testing.T) {
 func TestStoreOutage(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(w *world) {
-		w.up("--async-purge-max-attempts", "1", "--async-purge-rate-limit", "500", "--async-purge-delete-batch-size", "20")
+		w.up(append([]string{"--async-purge-max-attempts", "1"}, slow...)...)
 		w.namespace()
 		w.neighbours()
 		victim := w.bigTable("victim", 1000)
@@ -197,7 +197,7 @@ func TestStoreOutage(t *testing.T) {
 // what it does not see for deleted.
 func TestStorageAwayAtStart(t *testing.T) {
 	t.Parallel()
-	for _, step := range []string{"DATA.deleted", "MANIFESTS.saved", "METADATA.saved", "ROOT.saved"} {
+	for _, step := range []string{"DATA.deleted", "MANIFESTS.saved", "METADATA.saved"} {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
 			onEach(t, func(w *world) {
@@ -266,7 +266,7 @@ func TestDatabaseFileRemoved(t *testing.T) {
 
 	left := countFiles(w.dirOf("victim"))
 	// What the killed server may have made in place of what it lost is not the database.
-	clear := func() {
+	removeAll := func() {
 		t.Helper()
 		files, err := filepath.Glob(filepath.Join(filepath.Dir(file), "lethe.db*"))
 		if err != nil {
@@ -278,7 +278,7 @@ func TestDatabaseFileRemoved(t *testing.T) {
 			}
 		}
 	}
-	clear()
+	removeAll()
 	w.up()
 	w.namespace()
 	// A lost catalog is made anew from the files, which are all there.
@@ -287,7 +287,7 @@ func TestDatabaseFileRemoved(t *testing.T) {
 		t.Errorf("%d files became %d without a database", left, now)
 	}
 	w.server.Stop(t)
-	clear()
+	removeAll()
 	move(away, filepath.Dir(file))
 	w.up()
 	w.ends(job, client.Succeeded)

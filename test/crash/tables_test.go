@@ -106,7 +106,9 @@ func (w *world) complete(metadata string) {
 	doc["current-schema-id"], doc["last-column-id"] = 0, 1
 	doc["partition-specs"], doc["default-spec-id"], doc["last-partition-id"] = []any{map[string]any{"spec-id": 0, "fields": []any{}}}, 0, 999
 	doc["sort-orders"], doc["default-sort-order-id"] = []any{map[string]any{"order-id": 0, "fields": []any{}}}, 0
-	doc["properties"] = map[string]string{}
+	if doc["properties"] == nil {
+		doc["properties"] = map[string]string{}
+	}
 	snapshots, _ := doc["snapshots"].([]any)
 	for i, s := range snapshots {
 		snapshot := s.(map[string]any)

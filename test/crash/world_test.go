@@ -263,7 +263,7 @@ func (w *world) until(name, what string, ok func(client.Job) bool) (j client.Job
 	w.t.Helper()
 	defer func() {
 		if w.t.Failed() {
-			w.t.Logf("job %s as last seen: %+v %s", name, j, j.Progress)
+			w.t.Logf("%s as last seen: %s, phase %s, %d attempts, owner %s, last error %q, progress %s", name, j.State, j.Phase, j.Attempts, j.Owner, j.LastError, j.Progress)
 		}
 	}()
 	proc.Eventually(w.t, patience, name+" "+what, func() bool {

@@ -162,6 +162,14 @@ func (s *Server) Stop(tb testing.TB) {
 	}
 }
 
+// Signal sends a signal, unless the process has ended.
+func (s *Server) Signal(tb testing.TB, signal os.Signal) {
+	tb.Helper()
+	if err := s.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		tb.Fatalf("%s: %v", signal, err)
+	}
+}
+
 // Kill ends the server at once (SIGKILL) and returns when it has ended.
 func (s *Server) Kill(tb testing.TB) {
 	tb.Helper()

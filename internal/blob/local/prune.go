@@ -15,6 +15,9 @@ import (
 	"github.com/lethe-project/lethe/internal/blob"
 )
 
+// pruneLook is how many names of a directory are looked at together.
+const pruneLook = 8
+
 // PruneDirs removes the directories of the keys and those above them, deepest first,
 // as long as they are empty, up to and including top. An empty top stands for the root,
 // which itself stays. A directory that holds nothing but temporary files of dead
@@ -48,8 +51,11 @@ func (b *Bucket) PruneDirs(ctx context.Context, keys []blob.Key, top blob.Key) e
 		if ctx.Err() != nil {
 			return errors.Join(append(errs, context.Cause(ctx))...)
 		}
-		b.crc.forget(dir)
-		if err := b.removeEmpty(dir); err != nil {
+		err := b.removeEmpty(dir)
+		if !isNotEmpty(err) { // else it stands, and what is known of its checksums holds
+			b.crc.forget(dir)
+		}
+		if err := settledPrune(err); err != nil {
 			errs = append(errs, b.wrap("prune", blob.Key(dir), err))
 		}
 	}
@@ -60,14 +66,14 @@ func (b *Bucket) PruneDirs(ctx context.Context, keys []blob.Key, top blob.Key) e
 func (b *Bucket) removeEmpty(dir string) error {
 	parent, err := b.root.Open(path.Dir(dir))
 	if err != nil {
-		return settledPrune(err)
+		return err
 	}
 	defer func() { _ = parent.Close() }()
 	err = rmdir(parent, path.Base(dir))
 	if isNotEmpty(err) && b.removeLeftovers(dir) {
 		err = rmdir(parent, path.Base(dir))
 	}
-	return settledPrune(err)
+	return err
 }
 
 // settledPrune drops the errors that say: gone already, in use, or no directory.
@@ -90,16 +96,22 @@ func (b *Bucket) removeLeftovers(dir string) bool {
 		return false
 	}
 	defer func() { _ = d.Close() }()
-	names, err := d.Readdirnames(listChunk)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return false
-	}
-	for _, name := range names {
-		if !strings.HasPrefix(name, tempPrefix) {
+	var temps []string
+	for len(temps) < listChunk {
+		// A few at a time: most directories are in use, and the first name tells.
+		names, err := d.Readdirnames(pruneLook)
+		if err != nil && !errors.Is(err, io.EOF) {
 			return false
 		}
+		if len(names) == 0 {
+			break
+		}
+		if slices.ContainsFunc(names, func(name string) bool { return !strings.HasPrefix(name, tempPrefix) }) {
+			return false
+		}
+		temps = append(temps, names...)
 	}
-	for _, name := range names {
+	for _, name := range temps {
 		if err := b.removeLeftover(d, path.Join(dir, name)); err != nil {
 			return false
 		}

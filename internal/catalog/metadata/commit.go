@@ -90,7 +90,7 @@ func (c *Commit) Apply(base *Table, baseLocation string) (res *Result, err error
 	defer guard(op, what, &err)
 	b, err := table.MetadataBuilderFromBase(base.meta, baseLocation)
 	if err != nil {
-		return nil, invalid(op, what, err)
+		return nil, refused(op, what, err)
 	}
 	if err := c.apply(op, editTable(b, base.meta)); err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (c *Commit) Build() (t *Table, err error) {
 	defer guard(op, what, &err)
 	for _, r := range c.requirements {
 		if !isAssertCreate(r) {
-			return nil, invalidf(op, "%s: requirement %s cannot hold for a new table", what, r.GetType())
+			return nil, refusedf(op, "%s: requirement %s cannot hold for a new table", what, r.GetType())
 		}
 	}
 	version := defaultFormatVersion
@@ -132,17 +132,17 @@ func (c *Commit) Build() (t *Table, err error) {
 	}
 	b, err := table.NewMetadataBuilder(version)
 	if err != nil {
-		return nil, invalid(op, what, err)
+		return nil, refused(op, what, err)
 	}
 	if err := b.SetUUID(uuid.New()); err != nil {
-		return nil, invalid(op, what, err)
+		return nil, refused(op, what, err)
 	}
 	ed := newTable(b, version)
 	if err := c.apply(op, ed); err != nil {
 		return nil, err
 	}
 	if err := ed.addDefaults(); err != nil {
-		return nil, invalid(op, what, err)
+		return nil, refused(op, what, err)
 	}
 	return finish(op, what, b)
 }
@@ -153,11 +153,18 @@ func (c *Commit) apply(op string, ed *editor) error {
 
 func isAssertCreate(r table.Requirement) bool { return r.GetType() == "assert-create" }
 
-// sentence gives the library's requirement errors one spelling.
-func sentence(err error) string {
-	text := err.Error()
-	if rest, ok := strings.CutPrefix(text, "requirement failed"); ok {
-		return "Requirement failed" + rest
-	}
-	return text
-}
+const requirementFailed = "Requirement failed: "
+
+// wording turns the library's requirement errors into the words of Java's, which people
+// search for and clients' tests expect.
+var wording = strings.NewReplacer(
+	"requirement failed: ", requirementFailed,
+	"UUID mismatch:", "UUID does not match: expected",
+	"last assigned field id has changed", "last assigned field id changed",
+	"current schema id has changed", "current schema changed",
+	"last assigned partition id has changed", "last assigned partition id changed",
+	"default spec id has changed", "default partition spec changed",
+	"default sort order id has changed", "default sort order changed",
+)
+
+func sentence(err error) string { return wording.Replace(err.Error()) }

@@ -83,7 +83,7 @@ func (r *CreateRequest) Build(location string, id uuid.UUID) (t *Table, err erro
 	const op, what = "metadata.CreateRequest.Build", "new table"
 	defer guard(op, what, &err)
 	if location = stripSlashes(location); location == "" {
-		return nil, invalidf(op, "%s: location is required", what)
+		return nil, refusedf(op, "%s: location is required", what)
 	}
 	properties := iceberg.Properties(maps.Clone(newTableProperties))
 	maps.Copy(properties, r.Properties)
@@ -92,7 +92,7 @@ func (r *CreateRequest) Build(location string, id uuid.UUID) (t *Table, err erro
 	})
 	meta, err := table.NewMetadataWithUUID(r.schema, r.spec, r.order, location, properties, id)
 	if err != nil {
-		return nil, invalid(op, what, err)
+		return nil, refused(op, what, err)
 	}
 	return settle(op, what, meta)
 }

@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-
-	"github.com/lethe-project/lethe/internal/fault"
 )
 
 func TestCreate(t *testing.T) {
@@ -69,7 +67,7 @@ func TestCreate(t *testing.T) {
 				made, err = req.Build(testLocation+"/", uuid.MustParse(testUUID))
 			}
 			if tc.fails != "" {
-				wantFault(t, err, fault.Invalid, "", tc.fails)
+				wantInvalid(t, err, tc.fails)
 				return
 			}
 			if err != nil {

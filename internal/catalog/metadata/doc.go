@@ -13,7 +13,8 @@
 //   - Where the library and the Java reference differ, Java's behaviour wins.
 //
 // Failure model: every error is a *fault.Error. Invalid stands for input that can never
-// work, a panic inside the library included; Conflict with the code CommitFailed for a
+// work, a panic inside the library included, with the code Refused when the request is
+// well formed and its outcome would not be; Conflict with the code CommitFailed for a
 // requirement that does not hold and for a snapshot built on stale state, which the
 // client may rebuild and send again. Size and nesting depth are limited before anything
 // recursive looks at a document, because a stack overflow cannot be recovered from.

@@ -110,7 +110,7 @@ func compressed(props map[string]string, fallback string) (bool, error) {
 func finish(op, what string, b *table.MetadataBuilder) (*Table, error) {
 	meta, err := b.Build()
 	if err != nil {
-		return nil, invalid(op, what, err)
+		return nil, refused(op, what, err)
 	}
 	return settle(op, what, meta)
 }
@@ -118,14 +118,14 @@ func finish(op, what string, b *table.MetadataBuilder) (*Table, error) {
 func settle(op, what string, meta table.Metadata) (*Table, error) {
 	doc, err := marshal(meta)
 	if err != nil {
-		return nil, invalid(op, what, err)
+		return nil, refused(op, what, err)
 	}
 	t, err := decode(doc)
 	if err != nil {
-		return nil, invalid(op, what, err)
+		return nil, refused(op, what, err)
 	}
 	if _, err := compressed(t.props, defaultCodec); err != nil {
-		return nil, invalid(op, what, err)
+		return nil, refused(op, what, err)
 	}
 	return t, nil
 }

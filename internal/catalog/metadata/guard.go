@@ -14,6 +14,10 @@ import (
 // Surely nothing was applied; the client may rebuild it and try again.
 const CommitFailed fault.Code = "CommitFailed"
 
+// Refused is the code of a well-formed request whose outcome would be no valid metadata.
+// Java's catalogs throw an IllegalArgumentException there.
+const Refused fault.Code = "Refused"
+
 // maxMessage bounds a message, because library errors quote hostile input.
 const maxMessage = 1000
 
@@ -45,6 +49,22 @@ func invalidf(op, format string, args ...any) error {
 	e := fault.New(op, fault.Invalid, "", format, args...)
 	e.Message = clip(e.Message)
 	return e
+}
+
+// refused is invalid for a request that was decoded and cannot be carried out.
+func refused(op, what string, err error) error { return named(invalid(op, what, err)) }
+
+func refusedf(op, format string, args ...any) error { return named(invalidf(op, format, args...)) }
+
+// named gives an Invalid error without a code the code Refused.
+func named(err error) error {
+	e, ok := errors.AsType[*fault.Error](err)
+	if !ok || e.Kind != fault.Invalid || e.Code != "" {
+		return err
+	}
+	again := *e
+	again.Code = Refused
+	return &again
 }
 
 func conflictf(op, format string, args ...any) error {

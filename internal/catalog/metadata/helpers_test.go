@@ -176,6 +176,17 @@ func wants(tb testing.TB, of interface{ JSON() []byte }, want map[string]string)
 	}
 }
 
+// wantInvalid is wantFault for tables of bad requests: decoding refuses some of them, and
+// what is well formed is Refused.
+func wantInvalid(tb testing.TB, err error, text string) {
+	tb.Helper()
+	code := fault.CodeOf(err)
+	if code != "" && code != Refused {
+		tb.Errorf("error has the code %q", code)
+	}
+	wantFault(tb, err, fault.Invalid, code, text)
+}
+
 func wantFault(tb testing.TB, err error, kind fault.Kind, code fault.Code, text string) {
 	tb.Helper()
 	if err == nil {

@@ -158,12 +158,12 @@ func TestStaleSnapshot(t *testing.T) {
 		{"same sequence number", addSnapshotJSON(2, 14, 13, 3), 2, fault.Conflict, CommitFailed, "sequence number 3"},
 		{"older without parent", addSnapshotJSON(2, 14, 0, 2), 2, fault.Conflict, CommitFailed, "sequence number 2"},
 		{"first-row-id behind", strings.Replace(addSnapshotJSON(3, 14, 13, 4), `"first-row-id":30`, `"first-row-id":29`, 1), 3, fault.Conflict, CommitFailed, "first-row-id 29"},
-		{"first-row-id missing", strings.Replace(addSnapshotJSON(3, 14, 13, 4), `"first-row-id":30,"added-rows":10`, `"x":0`, 1), 3, fault.Invalid, "", "first-row-id is required"},
-		{"sequence number in v1", addSnapshotJSON(2, 14, 13, 4), 1, fault.Invalid, "", "has none"},
-		{"id taken", addSnapshotJSON(2, 13, 12, 4), 2, fault.Invalid, "", "already exists"},
+		{"first-row-id missing", strings.Replace(addSnapshotJSON(3, 14, 13, 4), `"first-row-id":30,"added-rows":10`, `"x":0`, 1), 3, fault.Invalid, Refused, "first-row-id is required"},
+		{"sequence number in v1", addSnapshotJSON(2, 14, 13, 4), 1, fault.Invalid, Refused, "has none"},
+		{"id taken", addSnapshotJSON(2, 13, 12, 4), 2, fault.Invalid, Refused, "already exists"},
 		{"no manifests", `{"action":"add-snapshot","snapshot":{"snapshot-id":14,"sequence-number":4,"timestamp-ms":1}}`, 2, fault.Invalid, "", "neither manifest-list nor manifests"},
 		{"encrypted", strings.Replace(addSnapshotJSON(3, 14, 13, 4), `"schema-id":0`, `"key-id":"k"`, 1), 3, fault.Invalid, "", "key-id"},
-		{"from long ago", `{"action":"add-snapshot","snapshot":{"snapshot-id":14,"sequence-number":4,"timestamp-ms":1,"manifest-list":"s3://x"}}`, 2, fault.Invalid, "", "timestamp"},
+		{"from long ago", `{"action":"add-snapshot","snapshot":{"snapshot-id":14,"sequence-number":4,"timestamp-ms":1,"manifest-list":"s3://x"}}`, 2, fault.Invalid, Refused, "timestamp"},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -318,7 +318,7 @@ func TestBuild(t *testing.T) {
 			}
 			got, err := c.Build()
 			if tc.fails != "" {
-				wantFault(t, err, fault.Invalid, "", tc.fails)
+				wantFault(t, err, fault.Invalid, Refused, tc.fails)
 				return
 			}
 			if err != nil {

@@ -85,7 +85,7 @@ func decodeUpdates[U any](op, what string, known map[string]action[U], limit int
 func (r *replay[U]) run(op string, apply func(U) error) error {
 	for i, u := range r.updates {
 		if err := apply(u); err != nil {
-			return invalid(op, fmt.Sprintf("update %d (%s)", i, r.actions[i]), err)
+			return refused(op, fmt.Sprintf("update %d (%s)", i, r.actions[i]), err)
 		}
 	}
 	return nil

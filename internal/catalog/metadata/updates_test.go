@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 	"testing"
-
-	"github.com/lethe-project/lethe/internal/fault"
 )
 
 // updateCases has each action of the specification at least once. They are applied to
@@ -246,11 +244,11 @@ func TestUpdates(t *testing.T) {
 				t.Parallel()
 				res, err := tryApply(base, tc.updates(version)...)
 				if tc.fails != "" {
-					wantFault(t, err, fault.Invalid, "", tc.fails)
+					wantInvalid(t, err, tc.fails)
 					return
 				}
 				if version < tc.since {
-					wantFault(t, err, fault.Invalid, "", "version")
+					wantInvalid(t, err, "version")
 					return
 				}
 				if err != nil {

@@ -2,6 +2,7 @@ package metadata
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/apache/iceberg-go/view"
 )
@@ -61,7 +62,11 @@ func (c *ViewCommit) Check(v *View) (err error) {
 	}
 	for _, r := range c.requirements {
 		if err := r.Validate(meta); err != nil {
-			return conflictf(op, "%s", sentence(err))
+			text := sentence(err)
+			if !strings.HasPrefix(text, requirementFailed) { // the library says so for tables only
+				text = requirementFailed + "view " + text
+			}
+			return conflictf(op, "%s", text)
 		}
 	}
 	return nil
@@ -73,7 +78,7 @@ func (c *ViewCommit) Apply(base *View) (res *ViewResult, err error) {
 	defer guard(op, what, &err)
 	ed, err := editView(base.meta)
 	if err != nil {
-		return nil, invalid(op, what, err)
+		return nil, refused(op, what, err)
 	}
 	if err := c.replay.run(op, func(u viewUpdate) error { return u.applyTo(ed) }); err != nil {
 		return nil, err

@@ -164,7 +164,7 @@ func TestViewUpdates(t *testing.T) {
 			t.Parallel()
 			res, err := tryApplyView(base, tc.updates...)
 			if tc.fails != "" {
-				wantFault(t, err, fault.Invalid, "", tc.fails)
+				wantInvalid(t, err, tc.fails)
 				return
 			}
 			if err != nil {
@@ -322,7 +322,7 @@ func TestViewRequirements(t *testing.T) {
 	}
 	wantFault(t, same.Check(nil), fault.Conflict, CommitFailed, "does not exist")
 	other := decodeViewCommit(t, body(`{"type":"assert-view-uuid","uuid":"00000000-0000-0000-0000-0000000000ff"}`))
-	wantFault(t, other.Check(v), fault.Conflict, CommitFailed, "UUID mismatch")
+	wantFault(t, other.Check(v), fault.Conflict, CommitFailed, "Requirement failed: view UUID does not match: expected")
 	if err := decodeViewCommit(t, []byte(`{}`)).Check(nil); err != nil {
 		t.Error(err)
 	}

@@ -71,24 +71,24 @@ func (r *CreateViewRequest) Build(location string, id uuid.UUID) (v *View, err e
 	const op, what = "metadata.CreateViewRequest.Build", "new view"
 	defer guard(op, what, &err)
 	if location = stripSlashes(location); location == "" {
-		return nil, invalidf(op, "%s: location is required", what)
+		return nil, refusedf(op, "%s: location is required", what)
 	}
 	b, err := view.NewMetadataBuilder()
 	if err != nil {
-		return nil, invalid(op, what, err)
+		return nil, refused(op, what, err)
 	}
 	b.SetUUID(id).SetLoc(location).SetProperties(r.Properties)
 	ed := &viewEditor{b: b}
 	first := r.version.Clone()
 	first.VersionID, first.SchemaID = view.InitialVersionID, view.LastAddedID
 	if err := ed.addSchema(r.schema); err != nil {
-		return nil, invalid(op, what, err)
+		return nil, refused(op, what, err)
 	}
 	if err := ed.addVersion(first); err != nil {
-		return nil, invalid(op, what, err)
+		return nil, refused(op, what, err)
 	}
 	if err := ed.setCurrent(view.LastAddedID); err != nil {
-		return nil, invalid(op, what, err)
+		return nil, refused(op, what, err)
 	}
 	return ed.finish(op, what)
 }

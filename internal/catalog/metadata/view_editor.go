@@ -87,20 +87,20 @@ func (ed *viewEditor) setCurrent(id int64) error {
 func (ed *viewEditor) finish(op, what string) (*View, error) {
 	built, err := ed.b.Build()
 	if err != nil {
-		return nil, invalid(op, what, err)
+		return nil, refused(op, what, err)
 	}
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false) // people read the SQL in this file, and "<" is common there
 	if err := enc.Encode(built.Metadata); err != nil {
-		return nil, invalid(op, what, err)
+		return nil, refused(op, what, err)
 	}
 	v, err := decodeView(bytes.TrimSuffix(out.Bytes(), []byte("\n")))
 	if err != nil {
-		return nil, invalid(op, what, err)
+		return nil, refused(op, what, err)
 	}
 	if err := checkViewProperties(v.props); err != nil {
-		return nil, invalid(op, what, err)
+		return nil, refused(op, what, err)
 	}
 	return v, nil
 }

@@ -224,7 +224,7 @@ func TestCreateView(t *testing.T) {
 				made, err = req.Build(viewLocation+"/", uuid.MustParse(testUUID))
 			}
 			if tc.fails != "" {
-				wantFault(t, err, fault.Invalid, "", tc.fails)
+				wantInvalid(t, err, tc.fails)
 				return
 			}
 			if err != nil {
@@ -251,9 +251,9 @@ func TestCreateView(t *testing.T) {
 			t.Errorf("got %+v", req)
 		}
 		_, err = req.Build("", uuid.MustParse(testUUID))
-		wantFault(t, err, fault.Invalid, "", "location is required")
+		wantFault(t, err, fault.Invalid, Refused, "location is required")
 		_, err = req.Build(viewLocation, uuid.Nil)
-		wantFault(t, err, fault.Invalid, "", "uuid")
+		wantFault(t, err, fault.Invalid, Refused, "uuid")
 	})
 	t.Run("SQL stays readable", func(t *testing.T) {
 		t.Parallel()

@@ -216,3 +216,32 @@ func TestDropWithLostAnswers(t *testing.T) {
 		b.do("GET", path, "").want(200)
 	})
 }
+
+// The replay of a synchronous drop waits as the first request did, however its header
+// was spelled.
+func TestReplayedDropWaits(t *testing.T) {
+	t.Parallel()
+	b := open(t, options{})
+	ns := b.namespace("n")
+	for _, header := range []string{"", "false", "False"} {
+		path := b.table(ns, "t")
+		key := newKey()
+		gate := b.bucket.Hold(faulty.Delete)
+		ctx, hangUp := context.WithCancel(t.Context())
+		first := make(chan *answer, 1)
+		go func() {
+			r := b.request("DELETE", path+"?purgeRequested=true", "", asyncHeader, header, "Idempotency-Key", key)
+			first <- b.send(r.WithContext(ctx))
+		}()
+		<-gate.Entered()
+		hangUp()
+		if a := (<-first).want(204); a.header.Get("X-Lethe-Job-State") == string(job.Succeeded) {
+			t.Errorf("%q: the first request saw the end", header)
+		}
+		gate.Open()
+		a := b.do("DELETE", path+"?purgeRequested=true", "", asyncHeader, header, "Idempotency-Key", key).want(204)
+		if got := a.header.Get("X-Lethe-Job-State"); got != string(job.Succeeded) {
+			t.Errorf("%q: the replay says %q", header, got)
+		}
+	}
+}

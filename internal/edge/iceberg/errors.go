@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lethe-project/lethe/internal/catalog"
+	"github.com/lethe-project/lethe/internal/catalog/metadata"
 	"github.com/lethe-project/lethe/internal/fault"
 	"github.com/lethe-project/lethe/internal/tenant"
 )
@@ -42,6 +43,7 @@ var names = map[fault.Code]string{
 	catalog.CodeNamespaceNotEmpty: "NamespaceNotEmptyException",
 	catalog.CodeCommitFailed:      "CommitFailedException",
 	catalog.CodeShared:            "ConflictException",
+	metadata.Refused:              "IllegalArgumentException", // Java's client throws it as such
 	tenant.CodeNoSuchWarehouse:    "NoSuchWarehouseException",
 }
 

@@ -2,8 +2,10 @@ package iceberg_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"net/http"
@@ -87,6 +89,11 @@ func (r *responder) check(method, path string, status int, header http.Header, b
 	if got := header.Get("Content-Length"); got != strconv.Itoa(len(body)) {
 		bad("Content-Length %q of a body of %d bytes", got, len(body))
 	}
+	body, err := plainBody(header, body)
+	if err != nil {
+		bad("the body is not the gzip it claims to be: %v", err)
+		return faults
+	}
 	value, err := parseJSON(body)
 	if err != nil {
 		bad("the body is no JSON: %v", err)
@@ -106,6 +113,18 @@ func (r *responder) check(method, path string, status int, header http.Header, b
 		}
 	}
 	return faults
+}
+
+// plainBody is the body without its Content-Encoding.
+func plainBody(header http.Header, body []byte) ([]byte, error) {
+	if header.Get("Content-Encoding") != "gzip" {
+		return body, nil
+	}
+	zr, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(zr)
 }
 
 // shape is the definition that an answer must fit, empty for one without a body.

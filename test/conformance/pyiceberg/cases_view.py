@@ -1,5 +1,6 @@
 """Views as PyIceberg uses them; they share the tables' names."""
 
+import gzip
 import json
 import os
 
@@ -45,7 +46,7 @@ def view_registered_again(env):
     view = env.catalog.create_view((*ns, "v"), SCHEMA, version(ns))
     folder = os.path.join(path(view.metadata.location), "metadata")
     (file,) = os.listdir(folder)
-    with open(os.path.join(folder, file), encoding="utf-8") as metadata:
+    with gzip.open(os.path.join(folder, file)) as metadata:  # the default for views
         assert json.load(metadata)["view-uuid"] == view.metadata.view_uuid
     env.catalog.drop_view((*ns, "v"))
     again = env.catalog.register_view((*ns, "again"), f"{view.metadata.location}/metadata/{file}")

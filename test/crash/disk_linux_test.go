@@ -101,7 +101,7 @@ func TestDatabaseDiskFull(t *testing.T) {
 	w.neighbours()
 	table := w.created("t", map[string]string{"n": "0"})
 	victim := w.bigTable("victim", 600)
-	before := w.tree(victim)
+	before := w.tree(victim, asTable(table))
 	job := w.drop("victim")
 	w.deletedFrom(w.dirOf("victim"), 550)
 	free := fill(t, dir)
@@ -129,6 +129,6 @@ func TestDatabaseDiskFull(t *testing.T) {
 		t.Errorf("n=%s after a kill, want %s, the last acknowledged", got, acked)
 	}
 	w.ends(job, client.Succeeded)
-	w.wantPurged(victim, "victim", before, asTable(w.load("t")))
+	w.wantPurged(victim, "victim", before, asTable(table))
 	w.wantOneRow("victim", client.Succeeded)
 }

@@ -75,6 +75,15 @@ type DirPruner interface {
 	PruneDirs(ctx context.Context, keys []Key, top Key) error
 }
 
+// Marked is a Bucket that can be mistaken for an empty one: a directory whose disk is
+// not there. Its marker tells.
+type Marked interface {
+	// Marker returns the root's mark; an error of class NotExist when it has none.
+	Marker(ctx context.Context) (string, error)
+	// MakeMarker marks the root, once, and returns the mark.
+	MakeMarker(ctx context.Context) (string, error)
+}
+
 // ErrStop ends a List early without an error.
 var ErrStop = errors.New("blob: stop listing")
 

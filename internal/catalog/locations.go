@@ -204,18 +204,19 @@ func tableLocation(parent, name, id string) string {
 
 func joinURI(base, rest string) string { return strings.TrimRight(base, "/") + "/" + rest }
 
-// escapeSegment percent-encodes everything but unreserved characters, so that a level
-// is one path segment that means the same to every client.
+// escapeSegment makes a level one path segment that means the same to every client:
+// everything but letters, digits, '_', '-' and inner dots becomes ~XX. The usual '%' will
+// not do: some clients decode file URLs and others do not, and would part a table's
+// files into two directories.
 func escapeSegment(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
 		c := s[i]
 		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '-', c == '~',
-			c == '.' && i > 0:
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '-', c == '.' && i > 0:
 			b.WriteByte(c)
 		default:
-			fmt.Fprintf(&b, "%%%02X", c)
+			fmt.Fprintf(&b, "~%02X", c)
 		}
 	}
 	return b.String()

@@ -35,7 +35,8 @@ func (o *Ownership) Storage(ctx context.Context, j purge.Job) (*blob.Space, erro
 	if err != nil {
 		return nil, err
 	}
-	return w.Space, nil
+	// A disk that is away must not look like files that are gone.
+	return w.Space, w.CheckStorage(ctx)
 }
 
 const (

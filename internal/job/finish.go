@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/lethe-project/lethe/internal/fault"
 	"github.com/lethe-project/lethe/internal/sqldb"
 )
 
@@ -150,7 +151,7 @@ func uncounted(answer error) bool {
 		}
 	}
 	var unsaved *unsavedError
-	return errors.As(answer, &unsaved)
+	return errors.As(answer, &unsaved) || fault.Is(answer, sqldb.CodeUnavailable)
 }
 
 // unsavedError is trouble of the job's own database, which says nothing about the job.

@@ -86,7 +86,7 @@ func (a *walk) run(ctx context.Context) error {
 	a.level, a.from = level, parseCursor(a.job.Cursor)
 	space, err := a.host.Storage(ctx, a.job)
 	if err != nil {
-		return fmt.Errorf("purge: storage: %w", err)
+		return a.classify(fmt.Errorf("purge: storage: %w", err))
 	}
 	if a.scope, err = newScope(ctx, a.host, a.job, space, a.cfg.DeleteOutside); err != nil {
 		return err

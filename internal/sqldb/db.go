@@ -19,6 +19,9 @@ import (
 // ErrLocked is returned by Open for an SQLite file that another server holds.
 var ErrLocked = errors.New("sqldb: another server holds this database")
 
+// CodeUnavailable is the code of errors that say that the database was not reached.
+const CodeUnavailable fault.Code = "DatabaseUnavailable"
+
 // Config of a database; zero values mean the defaults.
 type Config struct {
 	LockWait time.Duration // 5 s, the longest wait for a row lock
@@ -166,7 +169,7 @@ func (db *DB) down(err error) error {
 		return err
 	}
 	return &fault.Error{
-		Op: "sqldb", Kind: fault.Busy, Code: "DatabaseUnavailable",
+		Op: "sqldb", Kind: fault.Busy, Code: CodeUnavailable,
 		Message: "the database can not be reached, nothing was changed", RetryAfter: time.Second, Err: err,
 	}
 }

@@ -40,6 +40,8 @@ type Warehouse struct {
 	Name       string // the catalog of Gravitino-style paths, and the REST prefix
 	RootURI    string // as it was given, the base of default locations
 	Space      *blob.Space
+
+	markers map[blob.Location]string // of the roots that can be away
 }
 
 // Principal is who asks.
@@ -98,6 +100,9 @@ func Open(ctx context.Context, db *sqldb.DB, storage Storage) (*Directory, error
 		return nil
 	})
 	if err != nil {
+		return nil, fmt.Errorf("tenant: open: %w", err)
+	}
+	if err := w.checkRoots(ctx, db); err != nil {
 		return nil, fmt.Errorf("tenant: open: %w", err)
 	}
 	return &Directory{

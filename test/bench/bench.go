@@ -83,7 +83,9 @@ func atMost(what string, value, limit float64) check {
 }
 
 func checksText(w io.Writer, checks []check) {
-	fmt.Fprintln(w, "\ntargets")
+	if len(checks) > 0 {
+		fmt.Fprintln(w, "\ntargets")
+	}
 	for _, c := range checks {
 		word := "met   "
 		if !c.Met {

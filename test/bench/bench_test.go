@@ -150,15 +150,21 @@ func TestMissedTargetIsSaid(t *testing.T) {
 
 func TestTextReports(t *testing.T) {
 	t.Parallel()
-	for name, r := range map[string]report{
-		"drop":  &dropReport{Paused: []series{{Table: "10 files"}}, Bursts: &bursts{}},
-		"purge": &purgeReport{CPU: []profile{{Layout: "scattered", Milliseconds: 1000}}},
+	for name, r := range map[string]struct {
+		report
+		want string
+	}{
+		"paused":  {&dropReport{Paused: []series{{Table: "1,000 files", P95Ratio: 1.25}}}, "p95 1.25"},
+		"bursts":  {&dropReport{Bursts: &bursts{PeakMiB: 77}}, "VmHWM 77 MiB"},
+		"rates":   {&purgeReport{Rates: []rate{{Layout: "scattered", Ratio: spreadOf([]float64{0.5})}}}, "ratio      median 0.5"},
+		"profile": {&purgeReport{CPU: []profile{{Layout: "scattered", Files: 7, Milliseconds: 1000}}}, "CPU of 7 purged files, scattered: 1s"},
+		"memory":  {&purgeReport{Memory: []memory{{Files: 9, Peak: spreadOf([]float64{90})}}}, "VmHWM median 90 MiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
 			r.text(&out)
-			if !bytes.Contains(out.Bytes(), []byte("targets")) {
+			if !bytes.Contains(out.Bytes(), []byte(r.want)) {
 				t.Errorf("report:\n%s", out.Bytes())
 			}
 		})

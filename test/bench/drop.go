@@ -264,7 +264,9 @@ func (e *endpoint) burst(ctx context.Context, prefix string, n, files int, async
 
 func (r *dropReport) text(w io.Writer) {
 	r.Environment.text(w)
-	fmt.Fprintln(w, "\nasynchronous drops one by one, workers paused")
+	if len(r.Paused) > 0 {
+		fmt.Fprintln(w, "\nasynchronous drops one by one, workers paused")
+	}
 	for _, s := range r.Paused {
 		fmt.Fprintf(w, "  %-18s metadata %8d B   %s   to the first: median %.2f, p95 %.2f\n",
 			s.Table, s.MetadataBytes, s.Milliseconds.text("ms"), s.MedianRatio, s.P95Ratio)

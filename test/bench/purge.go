@@ -241,7 +241,9 @@ func (r *purgeReport) text(w io.Writer) {
 	for _, p := range r.CPU {
 		p.text(w)
 	}
-	fmt.Fprintln(w, "\nmemory of fresh servers")
+	if len(r.Memory) > 0 {
+		fmt.Fprintln(w, "\nmemory of fresh servers")
+	}
 	for _, m := range r.Memory {
 		fmt.Fprintf(w, "  %7d files  VmHWM %s, before it %.4g MiB\n", m.Files, m.Peak.rangeText("MiB"), m.Idle.P50)
 	}

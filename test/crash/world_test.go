@@ -127,6 +127,21 @@ func (w *world) start(opts proc.Options) {
 	w.uri.Store(&w.server.URI)
 }
 
+// refused starts the server, which must end by itself and say why.
+func (w *world) refused(why string) {
+	w.t.Helper()
+	w.server.Launch(w.t)
+	select {
+	case <-w.server.Done():
+	case <-time.After(30 * time.Second):
+		w.server.Kill(w.t)
+		w.t.Fatal("the server started")
+	}
+	if log := w.server.Log(); !strings.Contains(log, why) {
+		w.t.Fatalf("the server ended without %q:\n%s", why, log)
+	}
+}
+
 // killed waits until the step is reached and kills the server there.
 func (w *world) killed() {
 	w.t.Helper()

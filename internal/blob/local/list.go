@@ -70,7 +70,7 @@ func (b *Bucket) files(ctx context.Context, dir, base string, fn func(blob.Info)
 		for _, entry := range entries {
 			name := entry.Name()
 			switch {
-			case !strings.HasPrefix(name, base), strings.HasPrefix(name, tempPrefix):
+			case !strings.HasPrefix(name, base), strings.HasPrefix(name, tempPrefix), dir == "" && name == markerName:
 				continue
 			case entry.IsDir():
 				subs = append(subs, name)

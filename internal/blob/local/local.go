@@ -123,13 +123,13 @@ func info(key blob.Key, st fs.FileInfo) blob.Info {
 }
 
 // clean returns the path of key below the root. ok is false for what can be no file's
-// name: the root itself, a NUL byte, a temporary name.
+// name: the root itself, a NUL byte, a temporary name, the marker.
 func clean(key blob.Key) (name string, ok bool) {
 	if strings.IndexByte(string(key), 0) >= 0 {
 		return "", false
 	}
 	name = path.Clean("/" + string(key))[1:]
-	if name == "" || strings.HasPrefix(path.Base(name), tempPrefix) {
+	if name == "" || reserved(name) {
 		return "", false
 	}
 	return name, true

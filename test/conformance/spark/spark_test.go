@@ -9,9 +9,6 @@
 package spark
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,9 +30,7 @@ func TestSpark(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), interpreter, "run.py", server.URI, server.Token(t), server.Warehouse(), jar, t.TempDir())
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONWARNINGS=ignore", "PYSPARK_PYTHON="+interpreter)
 	cmd.WaitDelay = 10 * time.Second // the JVM holds the pipe a little longer than Python
-	if report(t, cmd) == 0 {
-		t.Error("no case ran")
-	}
+	proc.Cases(t, cmd)
 	for _, drop := range []struct{ table, purge string }{
 		{"keep.t", "false"},
 		{"purge.t", "true"},        // rest-catalog-purge=true: the server is asked
@@ -80,43 +75,4 @@ func find(t *testing.T) (interpreter, jar string) {
 		missing("no Iceberg runtime for Spark (`make test` fetches it): %v", err)
 	}
 	return interpreter, jar
-}
-
-// report runs the cases, turns each into a subtest, and returns how many there were.
-func report(t *testing.T, cmd *exec.Cmd) int {
-	t.Helper()
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	cases := 0
-	lines := bufio.NewScanner(stdout)
-	lines.Buffer(nil, 16<<20)
-	for lines.Scan() {
-		var c struct {
-			Case    string
-			Seconds float64
-			Error   *string
-		}
-		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
-			t.Logf("%s", lines.Text())
-			continue
-		}
-		cases++
-		t.Run(c.Case, func(t *testing.T) {
-			if c.Error != nil {
-				t.Error(*c.Error)
-			}
-			t.Logf("took %s", time.Duration(c.Seconds*float64(time.Second)).Round(time.Millisecond))
-		})
-	}
-	if err := cmd.Wait(); err != nil || lines.Err() != nil {
-		t.Errorf("run the cases: %v %v\n%s", err, lines.Err(), stderr.String())
-	}
-	return cases
 }

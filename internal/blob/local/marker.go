@@ -1,0 +1,49 @@
+package local
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"strings"
+
+	"github.com/lethe-project/lethe/internal/blob"
+)
+
+// markerName is the file that tells a storage root from an empty directory in its
+// place, such as a mount point without its disk. It is no key and is never listed.
+const markerName = ".lethe-root"
+
+// Marker returns the mark of this root; an error of class NotExist when it has none.
+func (b *Bucket) Marker(context.Context) (string, error) {
+	data, err := b.root.ReadFile(markerName)
+	if err != nil {
+		return "", b.wrap("marker", markerName, err)
+	}
+	return strings.TrimSpace(string(data)), nil
+}
+
+// MakeMarker marks the root and returns the mark. A root that has one keeps it.
+func (b *Bucket) MakeMarker(ctx context.Context) (string, error) {
+	mark := rand.Text()
+	temp := tempPrefix + mark
+	if err := b.root.WriteFile(temp, []byte(mark+"\n"), fileMode); err != nil {
+		return "", b.wrap("marker", markerName, err)
+	}
+	defer func() { _ = b.root.Remove(temp) }() // left over, it is as harmless as any temporary name
+	err := b.root.Link(temp, markerName)
+	if errors.Is(err, fs.ErrExist) {
+		return b.Marker(ctx)
+	}
+	if err != nil {
+		return "", b.wrap("marker", markerName, err)
+	}
+	return mark, nil
+}
+
+var _ blob.Marked = (*Bucket)(nil)
+
+// reserved reports whether a cleaned name is the bucket's own and no key.
+func reserved(name string) bool {
+	return name == markerName || strings.HasPrefix(name[strings.LastIndexByte(name, '/')+1:], tempPrefix)
+}

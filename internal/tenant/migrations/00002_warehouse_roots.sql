@@ -1,0 +1,8 @@
+-- The marker of each storage root that can be mistaken for an empty one, as it was when
+-- the root was first used.
+CREATE TABLE warehouse_roots (
+    warehouse_id BIGINT NOT NULL REFERENCES warehouses (id),
+    root {name:1100} NOT NULL,
+    marker {name:64} NOT NULL,
+    PRIMARY KEY (warehouse_id, root)
+){table};

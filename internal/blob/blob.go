@@ -84,6 +84,12 @@ type Marked interface {
 	MakeMarker(ctx context.Context) (string, error)
 }
 
+// Noter is a Bucket in which a delete leaves something that no key shows.
+type Noter interface {
+	// Notes says so, in sentences for people that hold no secret. Empty when nothing is left.
+	Notes() []string
+}
+
 // ErrStop ends a List early without an error.
 var ErrStop = errors.New("blob: stop listing")
 

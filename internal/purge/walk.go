@@ -13,7 +13,7 @@ import (
 
 // Bytes that the exact sets of one pass remember.
 const (
-	seenFiles     = 8 << 20
+	seenFiles     = 4 << 20
 	seenManifests = 16 << 20
 )
 

@@ -226,7 +226,7 @@ func (s *server) serve(ctx context.Context) error {
 	s.started.BaseURL = s.set.BaseURL(listener.Addr())
 	s.started.CatalogURI = s.started.BaseURL + "/iceberg"
 	addressFile := s.set.Path("address")
-	err = os.WriteFile(addressFile, []byte(s.started.BaseURL+"\n"), 0o600)
+	err = writeWhole(addressFile, s.started.BaseURL+"\n")
 	s.ready.set(err == nil)
 	if err == nil {
 		if s.cfg.Started != nil {
@@ -263,6 +263,15 @@ func (s *server) tlsConfig() (*tls.Config, error) {
 		return nil, fmt.Errorf("server: settings tls-cert-file and tls-key-file: %w", err)
 	}
 	return &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}, nil
+}
+
+// writeWhole writes a small file so that nobody ever reads half of it.
+func writeWhole(path, text string) error {
+	temp := path + ".new"
+	if err := os.WriteFile(temp, []byte(text), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temp, path)
 }
 
 // housekeepingEvery is how often answers of old Idempotency-Keys are forgotten.

@@ -51,8 +51,8 @@ type DB struct {
 	retries    atomic.Int64
 }
 
-// Open opens the database of a URL: sqlite:PATH or postgres://…. Errors never show
-// the password of the URL.
+// Open opens the database of a URL: sqlite:PATH, postgres://… or mysql://… (MySQL,
+// MariaDB, TiDB). Errors never show the password of the URL.
 func Open(ctx context.Context, url string, cfg Config) (*DB, error) {
 	if cfg.LockWait <= 0 {
 		cfg.LockWait = 5 * time.Second
@@ -69,8 +69,10 @@ func Open(ctx context.Context, url string, cfg Config) (*DB, error) {
 		return openSQLite(ctx, rest, cfg)
 	case "postgres", "postgresql":
 		return openPostgres(ctx, url, cfg)
+	case "mysql":
+		return openMySQL(ctx, url, cfg)
 	default:
-		return nil, fmt.Errorf("sqldb: unknown database %q: want sqlite:PATH or postgres://…", scheme)
+		return nil, fmt.Errorf("sqldb: unknown database %q: want sqlite:PATH, postgres://… or mysql://…", scheme)
 	}
 }
 
@@ -106,6 +108,20 @@ func (db *DB) Query(ctx context.Context, s Statement, args ...any) (*sql.Rows, e
 // QueryRow reads one row outside a transaction.
 func (db *DB) QueryRow(ctx context.Context, s Statement, args ...any) *Row {
 	return queryRow(ctx, db.read, db, s, args)
+}
+
+// Prepare asks the engine whether it understands s and runs nothing. The values of args
+// do not matter.
+func (db *DB) Prepare(ctx context.Context, s Statement, args ...any) error {
+	text, _, err := db.dialect.Render(s, args)
+	if err != nil {
+		return err
+	}
+	prepared, err := db.read.PrepareContext(ctx, text)
+	if err != nil {
+		return db.down(err)
+	}
+	return prepared.Close()
 }
 
 // Exec runs one statement in a transaction of its own and returns the rows it hit.

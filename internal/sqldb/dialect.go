@@ -26,8 +26,8 @@ const (
 //	{for share}         shared row lock, as a suffix
 //	{skip locked}       leaves locked rows out where the engine can; never for safety
 //	{in}                the next argument is a list (IDs or Strings): col {in}
-//	{insert ignore} T   INSERT INTO T …, and
-//	{ignore}            at its end: a duplicate key inserts nothing
+//	{insert ignore} T   begins a statement: INSERT INTO T … of one row, and
+//	{ignore}            at its end: a duplicate key inserts nothing, 0 rows
 //	{q:NAME}            NAME quoted as an identifier
 //
 // and in migrations:
@@ -64,13 +64,15 @@ type Dialect struct {
 	MaxList   int // items that one {in} list may hold
 	MaxInsert int // rows that one multi-row INSERT may hold
 
-	tokens   map[string]string
-	dollar   bool // $1 instead of ?
-	arrays   bool // a list is one array parameter
-	quote    string
-	returns  bool // INSERT … RETURNING id
-	classify func(error) Class
-	rendered sync.Map // Statement → string, for statements without lists
+	tokens  map[string]string
+	dollar  bool // $1 instead of ?
+	arrays  bool // a list is one array parameter
+	quote   string
+	returns bool // INSERT … RETURNING id
+	// ignoresError: {insert ignore} is a plain INSERT whose duplicate is forgiven.
+	ignoresError bool
+	classify     func(error) Class
+	rendered     sync.Map // Statement → string, for statements without lists
 }
 
 // Classify tells what err means. It looks at driver codes, never at text.
@@ -79,6 +81,11 @@ func (d *Dialect) Classify(err error) Class {
 		return ClassOther
 	}
 	return d.classify(err)
+}
+
+// ignored reports whether err is the duplicate key that s asked to leave out.
+func (d *Dialect) ignored(s Statement, err error) bool {
+	return d.ignoresError && strings.HasPrefix(string(s), "{insert ignore}") && d.Classify(err) == ClassUnique
 }
 
 // Render returns the engine's text of s and its arguments, with lists spread.

@@ -1,5 +1,6 @@
 // Package sqldb opens the product's databases and hides what differs between them:
-// SQLite (embedded, one in-process FIFO writer), PostgreSQL, and soon MySQL/MariaDB.
+// SQLite (embedded, one in-process FIFO writer), PostgreSQL, and MySQL/MariaDB (TiDB by
+// its protocol).
 //
 // Queries are written once, as Statement constants with ? placeholders and a few
 // {tokens} that the Dialect renders (see Dialect). All writes go through DB.Tx: READ

@@ -16,7 +16,9 @@ import (
 
 // Migrations is one owner's schema: files NNNNN_name.sql in the dialect's tokens (see
 // Statement), one text for all engines, statements ended by a semicolon at the end of
-// a line. A file is never changed once it was released.
+// a line. A file is never changed once it was released. MySQL commits every DDL
+// statement by itself: there a file that was cut short runs again from its start, so
+// everything else that it writes must bear that.
 type Migrations struct {
 	Owner string // names the version table, schema_OWNER
 	Files fs.FS  // the files stand in its folder "migrations"
@@ -59,13 +61,18 @@ func (db *DB) provider(o Migrations) (*goose.Provider, error) {
 	}
 	engine := goose.DialectSQLite3
 	opts := []goose.ProviderOption{goose.WithGoMigrations(steps...), goose.WithDisableGlobalRegistry(true)}
-	if db.dialect.Name == Postgres {
+	switch db.dialect.Name {
+	case SQLite: // one server
+	case Postgres:
 		engine = goose.DialectPostgres
 		locker, err := lock.NewPostgresSessionLocker()
 		if err != nil {
 			return nil, err
 		}
 		opts = append(opts, goose.WithSessionLocker(locker))
+	case MySQL:
+		engine = goose.DialectMySQL
+		opts = append(opts, goose.WithSessionLocker(mysqlLocker{}))
 	}
 	store, err := database.NewStore(engine, "schema_"+o.Owner)
 	if err != nil {
@@ -80,7 +87,11 @@ func (db *DB) apply(ctx context.Context, tx *sql.Tx, text string) error {
 		if err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, rendered); err != nil {
+		_, err = tx.ExecContext(ctx, rendered)
+		if db.dialect.Name == MySQL && err != nil {
+			err = madeBefore(ctx, tx, rendered, err)
+		}
+		if err != nil {
 			return fmt.Errorf("%.80q: %w", s, err)
 		}
 	}

@@ -44,6 +44,9 @@ func (tx *Tx) Exec(ctx context.Context, s Statement, args ...any) (int64, error)
 	}
 	tx.db.statements.Add(1)
 	res, err := tx.tx.ExecContext(ctx, text, args...)
+	if tx.db.dialect.ignored(s, err) {
+		return 0, nil
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -162,7 +165,16 @@ func (db *DB) once(ctx context.Context, fn func(*Tx) error, o *options) (err err
 			return context.Cause(ctx)
 		}
 	}
-	raw, err := db.write.BeginTx(ctx, &sql.TxOptions{Isolation: db.isolation})
+	begin := db.write.BeginTx
+	if o.lockWait > 0 && db.dialect.Name == MySQL {
+		conn, release, err := db.impatient(ctx, o.lockWait)
+		if err != nil {
+			return fmt.Errorf("sqldb: begin: %w", err)
+		}
+		defer release()
+		begin = conn.BeginTx
+	}
+	raw, err := begin(ctx, &sql.TxOptions{Isolation: db.isolation})
 	if err != nil {
 		return fmt.Errorf("sqldb: begin: %w", err)
 	}

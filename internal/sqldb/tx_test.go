@@ -119,7 +119,7 @@ func TestTxSerializesLockedRows(t *testing.T) {
 func TestTxAmbiguousCommit(t *testing.T) {
 	t.Parallel()
 	for _, server := range sqldbtest.Servers(t) {
-		t.Run(string(server.Name), func(t *testing.T) {
+		t.Run(server.String(), func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
 			lost := errors.New("connection reset")

@@ -2,14 +2,11 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/user"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -65,6 +62,8 @@ func (r *run) startServices(ctx context.Context) []*service {
 	})
 	begin("PostgreSQL", cluster.start)
 	begin("PyIceberg", pyiceberg)
+	begin("DuckDB", duckdb)
+	begin("Spark", spark)
 	return services
 }
 
@@ -128,41 +127,6 @@ apt-get -o DPkg::Lock::Timeout=300 -q install -y --no-install-recommends ` + str
 func has(program string) bool {
 	_, err := exec.LookPath(program)
 	return err == nil
-}
-
-// venv is where PyIceberg lives, made again when the pinned versions change.
-const (
-	venv         = ".cache/venv"
-	requirements = "test/conformance/pyiceberg/requirements.txt"
-)
-
-// pyiceberg makes a virtual environment with the pinned versions.
-func pyiceberg(ctx context.Context) ([]string, error) {
-	pins, err := os.ReadFile(requirements)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := filepath.Abs(venv)
-	if err != nil {
-		return nil, err
-	}
-	env := []string{"LETHE_PYTHON=" + filepath.Join(dir, "bin", "python")}
-	sum := sha256.Sum256(pins)
-	mark, want := filepath.Join(dir, "made-from"), hex.EncodeToString(sum[:])
-	if got, err := os.ReadFile(mark); err == nil && string(got) == want {
-		return env, nil
-	}
-	usable := func() bool { return quiet(ctx, "python3", "-c", "import venv, ensurepip") == nil }
-	if err := need(ctx, usable, "python3", "python3-venv"); err != nil {
-		return nil, err
-	}
-	if err := quiet(ctx, "python3", "-m", "venv", "--clear", dir); err != nil {
-		return nil, err
-	}
-	if err := quiet(ctx, filepath.Join(dir, "bin", "pip"), "install", "--disable-pip-version-check", "--no-deps", "-r", requirements); err != nil {
-		return nil, err
-	}
-	return env, os.WriteFile(mark, []byte(want), 0o600)
 }
 
 // account returns the user that runs PostgreSQL, which refuses root.

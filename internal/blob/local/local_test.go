@@ -184,31 +184,6 @@ func TestChecksumWrittenAfterALook(t *testing.T) {
 	wantTree(t, dir)
 }
 
-func TestPermissions(t *testing.T) {
-	t.Parallel()
-	if os.Geteuid() == 0 {
-		t.Skip("nothing is denied to root")
-	}
-	dir := t.TempDir()
-	b := open(t, dir)
-	write(t, dir, "locked/file")
-	write(t, dir, "open/file")
-	if err := os.Chmod(dir+"/locked", 0o555); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.Chmod(dir+"/locked", 0o755) })
-	results := b.DeleteMany(t.Context(), []blob.Key{"locked/file", "open/file"})
-	if results[0].Outcome != blob.Failed || blob.ClassOf(results[0].Err) != blob.Denied {
-		t.Errorf("%+v, want it denied", results[0])
-	}
-	if results[1].Outcome != blob.Deleted {
-		t.Errorf("%+v, want it deleted", results[1])
-	}
-	if err := b.Put(t.Context(), "locked/new", strings.NewReader("x")); blob.ClassOf(err) != blob.Denied {
-		t.Errorf("Put: %v, want denied", err)
-	}
-}
-
 func TestFileWhereADirectoryShouldBe(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -1,8 +1,6 @@
 package sqldbtest
 
 import (
-	"context"
-	"database/sql"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -88,50 +86,19 @@ func PrepareAll(t *testing.T, dir string, owners []sqldb.Migrations, fill func(s
 		t.Fatal("no statement found")
 	}
 	for _, server := range Servers(t) {
-		t.Run(string(server.Name), func(t *testing.T) {
+		t.Run(server.String(), func(t *testing.T) {
 			t.Parallel()
-			url := server.URL(t)
-			db, err := sqldb.Open(t.Context(), url, sqldb.Config{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = db.Close() }()
-			if err := db.Migrate(t.Context(), owners...); err != nil {
-				t.Fatal(err)
-			}
-			driver, dsn := "pgx", url
-			if server.Name == sqldb.SQLite {
-				driver, dsn = "sqlite", strings.TrimPrefix(url, "sqlite:")
-			}
-			raw, err := sql.Open(driver, dsn)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = raw.Close() }()
+			db := server.Open(t, sqldb.Config{}, owners...)
 			for name, s := range statements {
 				if fill != nil {
 					s = fill(s)
 				}
-				text, _, err := db.Dialect().Render(s, listArgs(s))
-				if err != nil {
-					t.Errorf("%s: %v", name, err)
-					continue
-				}
-				if err := prepare(t.Context(), raw, text); err != nil {
-					t.Errorf("%s: %v\n%s", name, err, text)
+				if err := db.Prepare(t.Context(), s, listArgs(s)...); err != nil {
+					t.Errorf("%s: %v\n%s", name, err, s)
 				}
 			}
 		})
 	}
-}
-
-func prepare(ctx context.Context, db *sql.DB, text string) error {
-	s, err := db.PrepareContext(ctx, text)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = s.Close() }()
-	return nil
 }
 
 // listArgs gives every parameter an argument that renders; for a list its type does

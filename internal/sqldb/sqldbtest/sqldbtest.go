@@ -1,12 +1,12 @@
 // Package sqldbtest runs a test on every database the product has: SQLite always,
-// PostgreSQL when LETHE_TEST_POSTGRES names a server (`make test` starts one; with
-// CI=true its absence is a failure). Every test gets an empty database of its own.
+// PostgreSQL and MariaDB on the servers that the environment names (`make test` starts
+// them; with CI=true their absence is a failure), and MySQL 8 and TiDB on servers that
+// only some have, so that it says when they did not run. Every test gets an empty
+// database of its own.
 package sqldbtest
 
 import (
 	"context"
-	"database/sql"
-	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -18,24 +18,52 @@ import (
 	"github.com/lethe-project/lethe/internal/sqldb"
 )
 
-// EnvPostgres names the environment variable with the PostgreSQL server's URL.
-const EnvPostgres = "LETHE_TEST_POSTGRES"
+// Environment variables with the URL of a database on a server where others may be made
+// and dropped.
+const (
+	EnvPostgres = "LETHE_TEST_POSTGRES"
+	EnvMySQL    = "LETHE_TEST_MYSQL" // MariaDB or MySQL
+	EnvMySQL8   = "LETHE_TEST_MYSQL8"
+	EnvTiDB     = "LETHE_TEST_TIDB"
+)
 
-// Server is one engine under test.
+// Server is one database server under test.
 type Server struct {
-	Name sqldb.Name
+	Name sqldb.Name // the engine; several servers may speak for one
+	Env  string     // the variable that names the server, empty for SQLite
 	base string
 }
 
-// Servers returns the engines that can be tested here.
+// String names the server in test names: sqlite, postgres, mysql, mysql8, tidb.
+func (s Server) String() string {
+	if s.Env == "" {
+		return string(s.Name)
+	}
+	return strings.ToLower(strings.TrimPrefix(s.Env, "LETHE_TEST_"))
+}
+
+// Servers returns the servers that can be tested here.
 func Servers(tb testing.TB) []Server {
 	tb.Helper()
 	servers := []Server{{Name: sqldb.SQLite}}
-	if base := os.Getenv(EnvPostgres); base != "" {
-		return append(servers, Server{Name: sqldb.Postgres, base: base})
-	}
-	if os.Getenv("CI") == "true" {
-		tb.Fatalf("%s is not set: PostgreSQL must be tested in CI", EnvPostgres)
+	for _, s := range []struct {
+		Server
+		must bool
+	}{
+		{Server{Name: sqldb.Postgres, Env: EnvPostgres}, true},
+		{Server{Name: sqldb.MySQL, Env: EnvMySQL}, true},
+		{Server{Name: sqldb.MySQL, Env: EnvMySQL8}, false},
+		{Server{Name: sqldb.MySQL, Env: EnvTiDB}, false},
+	} {
+		s.base = os.Getenv(s.Env)
+		switch {
+		case s.base != "":
+			servers = append(servers, s.Server)
+		case s.must && os.Getenv("CI") == "true":
+			tb.Fatalf("%s is not set: it must be tested in CI", s.Env)
+		default:
+			tb.Logf("not run on %s: %s is not set", s, s.Env)
+		}
 	}
 	return servers
 }
@@ -46,33 +74,48 @@ func (s Server) URL(tb testing.TB) string {
 	if s.Name == sqldb.SQLite {
 		return "sqlite:" + filepath.Join(tb.TempDir(), "lethe.db")
 	}
-	schema := "t" + strings.ReplaceAll(uuid.NewString(), "-", "")
-	admin := func(ctx context.Context, text string) {
-		db, err := sql.Open("pgx", s.base)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		defer func() { _ = db.Close() }()
-		if _, err := db.ExecContext(ctx, text); err != nil {
-			tb.Fatalf("%s: %v", text, err)
-		}
-	}
-	admin(tb.Context(), "CREATE SCHEMA "+schema)
-	tb.Cleanup(func() { admin(context.Background(), fmt.Sprintf("DROP SCHEMA %s CASCADE", schema)) })
 	u, err := url.Parse(s.base)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	q := u.Query()
-	q.Set("search_path", schema)
-	u.RawQuery = q.Encode()
+	name := "t" + strings.ReplaceAll(uuid.NewString(), "-", "")
+	create, drop := "CREATE SCHEMA "+name, "DROP SCHEMA "+name+" CASCADE"
+	if s.Name == sqldb.Postgres {
+		q := u.Query()
+		q.Set("search_path", name)
+		u.RawQuery = q.Encode()
+	} else {
+		create, drop = "CREATE DATABASE "+name, "DROP DATABASE "+name
+		u.Path = "/" + name
+	}
+	s.admin(tb.Context(), tb, create)
+	tb.Cleanup(func() { s.admin(context.Background(), tb, drop) })
 	return u.String()
+}
+
+// admin runs a statement on the database that the environment names.
+func (s Server) admin(ctx context.Context, tb testing.TB, text string) {
+	tb.Helper()
+	db, err := sqldb.Open(ctx, s.base, sqldb.Config{MaxConns: 1})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if _, err := db.Exec(ctx, sqldb.Statement(text)); err != nil {
+		tb.Fatalf("%s: %v", text, err)
+	}
 }
 
 // Open opens a new database and brings the owners' schemas up.
 func (s Server) Open(tb testing.TB, cfg sqldb.Config, owners ...sqldb.Migrations) *sqldb.DB {
 	tb.Helper()
-	db, err := sqldb.Open(tb.Context(), s.URL(tb), cfg)
+	return s.OpenURL(tb, s.URL(tb), cfg, owners...)
+}
+
+// OpenURL is Open of a database that URL made: a second server beside another one.
+func (s Server) OpenURL(tb testing.TB, url string, cfg sqldb.Config, owners ...sqldb.Migrations) *sqldb.DB {
+	tb.Helper()
+	db, err := sqldb.Open(tb.Context(), url, cfg)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -87,11 +130,11 @@ func (s Server) Open(tb testing.TB, cfg sqldb.Config, owners ...sqldb.Migrations
 	return db
 }
 
-// Each runs fn as a parallel subtest on a new database of every engine.
+// Each runs fn as a parallel subtest on a new database of every server.
 func Each(t *testing.T, owners []sqldb.Migrations, fn func(t *testing.T, db *sqldb.DB)) {
 	t.Helper()
 	for _, s := range Servers(t) {
-		t.Run(string(s.Name), func(t *testing.T) {
+		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
 			fn(t, s.Open(t, sqldb.Config{}, owners...))
 		})

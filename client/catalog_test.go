@@ -33,7 +33,8 @@ func TestCatalogCalls(t *testing.T) {
 				got, err := w.RegisterTable(ctx, from, "file:///x/m.json", client.RegisterOptions{})
 				return info{got.MetadataLocation, string(got.Metadata)}, err
 			},
-			found, info{"file:///x/m.json", `{"format-version":2}`},
+			found,
+			info{"file:///x/m.json", `{"format-version":2}`},
 			"POST /iceberg/v1/w/namespaces/a.b%1Fc/register",
 			`{"metadata-location":"file:///x/m.json","name":"t/1"}`, true,
 		},
@@ -50,7 +51,8 @@ func TestCatalogCalls(t *testing.T) {
 				got, err := w.UnregisterTable(ctx, from)
 				return info{got.MetadataLocation, string(got.Metadata)}, err
 			},
-			found, info{"file:///x/m.json", `{"format-version":2}`},
+			found,
+			info{"file:///x/m.json", `{"format-version":2}`},
 			"POST /iceberg/v1/w/namespaces/a.b%1Fc/tables/t%2F1/unregister", "", true,
 		},
 		{
@@ -68,7 +70,8 @@ func TestCatalogCalls(t *testing.T) {
 				got, err := w.View(ctx, from)
 				return info{got.MetadataLocation, string(got.Metadata)}, err
 			},
-			found, info{"file:///x/m.json", `{"format-version":2}`},
+			found,
+			info{"file:///x/m.json", `{"format-version":2}`},
 			"GET /iceberg/v1/w/namespaces/a.b%1Fc/views/t%2F1", "", false,
 		},
 		{
@@ -82,14 +85,16 @@ func TestCatalogCalls(t *testing.T) {
 				}
 				return names, nil
 			},
-			`{"identifiers":[{"namespace":["d"],"name":"u"}],"next-page-token":null}`, []string{"d.u"},
+			`{"identifiers":[{"namespace":["d"],"name":"u"}],"next-page-token":null}`,
+			[]string{"d.u"},
 			"GET /iceberg/v1/w/namespaces/d/views?pageToken=", "", false,
 		},
 		{
 			"drop view", func(ctx context.Context, w client.Warehouse) (any, error) {
 				return w.DropView(ctx, to, client.DropOptions{Purge: true})
 			},
-			"", client.Dropped{Job: "purge-7", State: client.Succeeded},
+			"",
+			client.Dropped{Job: "purge-7", State: client.Succeeded},
 			"DELETE /iceberg/v1/w/namespaces/d/views/u?purgeRequested=true", "", true,
 		},
 	}

@@ -84,7 +84,7 @@ func (hold) after(ctx context.Context) error {
 func each(t *testing.T, fn func(b *bench)) {
 	t.Helper()
 	for _, server := range sqldbtest.Servers(t) {
-		t.Run(string(server.Name), func(t *testing.T) {
+		t.Run(server.String(), func(t *testing.T) {
 			t.Parallel()
 			fn(newBench(t, server))
 		})

@@ -12,7 +12,7 @@ import (
 	"github.com/lethe-project/lethe/internal/purge"
 )
 
-func (b *bench) viewRequest(name string, extra string) *metadata.CreateViewRequest {
+func (b *bench) viewRequest(name, extra string) *metadata.CreateViewRequest {
 	b.t.Helper()
 	body := fmt.Sprintf(`{"name":%q,"schema":%s,"properties":{}%s,"view-version":%s}`, name, schema, extra, version(1, "SELECT 1"))
 	req, err := metadata.DecodeCreateView([]byte(body), metadata.Limits{})

@@ -82,7 +82,7 @@ func TestControl(t *testing.T) {
 		},
 	}
 	for _, server := range sqldbtest.Servers(t) {
-		t.Run(string(server.Name), func(t *testing.T) {
+		t.Run(server.String(), func(t *testing.T) {
 			t.Parallel()
 			db := server.Open(t, sqldb.Config{}, jobtest.Migrations)
 			s := job.NewStore(db, jobtest.Table, job.Config{}, hooks, job.Observer{})
@@ -142,7 +142,7 @@ func TestRetryStartsOver(t *testing.T) {
 		return nil
 	}}
 	for _, server := range sqldbtest.Servers(t) {
-		t.Run(string(server.Name), func(t *testing.T) {
+		t.Run(server.String(), func(t *testing.T) {
 			t.Parallel()
 			db := server.Open(t, sqldb.Config{}, jobtest.Migrations)
 			s := job.NewStore(db, jobtest.Table, job.Config{}, hooks, job.Observer{})

@@ -136,7 +136,7 @@ func TestBlockedBatchKeepsItsOwner(t *testing.T) {
 func TestLostLease(t *testing.T) {
 	t.Parallel()
 	for _, server := range sqldbtest.Servers(t) {
-		t.Run(string(server.Name), func(t *testing.T) {
+		t.Run(server.String(), func(t *testing.T) {
 			t.Parallel()
 			db := server.Open(t, sqldb.Config{}, jobtest.Migrations)
 			cfg := slow()
@@ -450,7 +450,7 @@ func TestNobodyWaits(t *testing.T) {
 func TestAmbiguousCommits(t *testing.T) {
 	t.Parallel()
 	for _, server := range sqldbtest.Servers(t) {
-		t.Run(string(server.Name), func(t *testing.T) {
+		t.Run(server.String(), func(t *testing.T) {
 			t.Parallel()
 			var lose atomic.Bool
 			lost := errors.New("connection reset")

@@ -486,15 +486,20 @@ func TestSecretsStayInside(t *testing.T) {
 	const token, password = "the-admins-very-own-token", "p4ssw0rd-of-the-database"
 	env := map[string]string{server.AdminTokenVariable: token}
 	for _, s := range sqldbtest.Servers(t) {
-		t.Run(string(s.Name), func(t *testing.T) {
+		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
 			database := s.URL(t)
-			if s.Name == sqldb.Postgres {
+			if s.Name != sqldb.SQLite {
 				u, err := url.Parse(database)
 				if err != nil {
 					t.Fatal(err)
 				}
-				u.User = url.UserPassword(u.User.Username(), password)
+				user := u.User.Username() // PostgreSQL takes any password here
+				if s.Name == sqldb.MySQL {
+					user = strings.TrimPrefix(u.Path, "/")[:16]
+					s.Account(t, user, password)
+				}
+				u.User = url.UserPassword(user, password)
 				database = u.String()
 			}
 			r := start(t, config(t, t.TempDir(), env, "--database", database))
@@ -519,14 +524,16 @@ func TestSecretsStayInside(t *testing.T) {
 			}
 		})
 	}
-	t.Run("no database", func(t *testing.T) {
-		t.Parallel()
-		log := &captured{}
-		cfg := config(t, t.TempDir(), env, "--database", "postgres://lethe:"+password+"@127.0.0.1:1/none?connect_timeout=1")
-		cfg.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		err := refused(t, cfg)
-		if text := err.Error() + log.String(); strings.Contains(text, password) || strings.Contains(text, token) {
-			t.Errorf("a secret stands in %s", text)
-		}
-	})
+	for scheme, parameters := range map[string]string{"postgres": "?connect_timeout=1", "mysql": "?timeout=1s"} {
+		t.Run("no database of "+scheme, func(t *testing.T) {
+			t.Parallel()
+			log := &captured{}
+			cfg := config(t, t.TempDir(), env, "--database", scheme+"://lethe:"+password+"@127.0.0.1:1/none"+parameters)
+			cfg.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			err := refused(t, cfg)
+			if text := err.Error() + log.String(); strings.Contains(text, password) || strings.Contains(text, token) {
+				t.Errorf("a secret stands in %s", text)
+			}
+		})
+	}
 }

@@ -28,7 +28,7 @@ type Settings struct {
 	Config  string `name:"config" help:"YAML file with settings." placeholder:"FILE"`
 	Storage string `name:"storage" help:"Where tables live: a directory or file:// URL. Empty means DATA/warehouse." placeholder:"URL"`
 	// The database URL may hold a password: print it with RedactedDatabase only.
-	Database string `name:"database" help:"sqlite:PATH or postgres://… . Empty means sqlite:DATA/lethe.db." placeholder:"URL"`
+	Database string `name:"database" help:"sqlite:PATH, postgres://… or mysql://… (MySQL, MariaDB, TiDB). Empty means sqlite:DATA/lethe.db." placeholder:"URL"`
 
 	Authentication string `name:"authentication" default:"token" enum:"token,none" help:"token, or none: everybody is the admin, on loopback addresses only."`
 	AdminTokenFile string `name:"admin-token-file" help:"File with the admin's bearer token, made when missing. Empty means DATA/admin-token; LETHE_ADMIN_TOKEN wins over both." placeholder:"FILE"`

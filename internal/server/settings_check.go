@@ -65,13 +65,15 @@ func (v *validator) places(s *Settings) {
 	scheme, rest, _ := strings.Cut(s.DatabaseURL(), ":")
 	switch {
 	case scheme == "sqlite" && rest != "":
-	case (scheme == "postgres" || scheme == "postgresql") && strings.HasPrefix(rest, "//"):
+	case (scheme == "postgres" || scheme == "postgresql" || scheme == "mysql") && strings.HasPrefix(rest, "//"):
 		// url.Parse's error holds the URL, and with it the password.
-		if _, err := url.Parse(s.Database); err != nil {
+		if u, err := url.Parse(s.Database); err != nil {
 			v.bad("database", "is no URL: percent-encode special characters of the password")
+		} else if scheme == "mysql" && (u.Host == "" || strings.Trim(u.Path, "/") == "") {
+			v.bad("database", "must name a host and a database: mysql://user:password@host:port/name")
 		}
 	default:
-		v.bad("database", "must be sqlite:PATH or postgres://user:password@host:port/name")
+		v.bad("database", "must be sqlite:PATH, postgres://user:password@host:port/name or mysql://user:password@host:port/name")
 	}
 	for _, location := range s.Warehouse.AllowedLocations {
 		if scheme, rest, ok := strings.Cut(location, "://"); !ok || scheme == "" || strings.Trim(rest, "/") == "" {

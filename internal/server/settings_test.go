@@ -162,6 +162,8 @@ func TestRefused(t *testing.T) {
 		{name: "file URL with a host", args: []string{"--storage=file://data/x"}, want: []string{`"data"`, "file:///path"}},
 		{name: "unknown database", args: []string{"--database=oracle://u:geheim@h/x"}, want: []string{"sqlite:PATH"}, not: "geheim"},
 		{name: "broken database URL", args: []string{"--database=postgres://u:ge%heim@h/x"}, want: []string{"percent-encode"}, not: "heim"},
+		{name: "broken MySQL URL", args: []string{"--database=mysql://u:ge%heim@h/x"}, want: []string{"percent-encode"}, not: "heim"},
+		{name: "MySQL without a database", args: []string{"--database=mysql://u:geheim@h:3306/"}, want: []string{"mysql://user:password@host:port/name"}, not: "geheim"},
 		{name: "half of TLS", args: []string{"--tls-cert-file=a.pem"}, want: []string{"tls-key-file"}},
 		{name: "public url", args: []string{"--public-url=lethe.example"}, want: []string{"public-url"}},
 		{name: "allowed location", args: []string{"--warehouse-allowed-locations=/data"}, want: []string{`"/data" is no location`}},
@@ -207,6 +209,7 @@ func TestAccepted(t *testing.T) {
 		{"no authentication on loopback", "", []string{"--authentication=none", "--listen=[::1]:0"}},
 		{"open address with authentication", "", []string{"--listen=0.0.0.0:8181"}},
 		{"postgres", "", []string{"--database=postgres://u:p%40ss@h:5432/lethe?sslmode=disable"}},
+		{"mysql", "", []string{"--database=mysql://u:p%40ss@h:3306/lethe?tls=true"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -234,9 +237,15 @@ func TestPlaces(t *testing.T) {
 			t.Errorf("storage %q: %q, %v, want %q", storage, got, err, want)
 		}
 	}
-	s.Database = "postgres://lethe:geheim@db:5432/lethe?password=geheim"
-	if got, want := s.RedactedDatabase(), "postgres://lethe:xxxxx@db:5432/lethe"; got != want {
-		t.Errorf("redacted database %q, want %q", got, want)
+	for database, want := range map[string]string{
+		"postgres://lethe:geheim@db:5432/lethe?password=geheim": "postgres://lethe:xxxxx@db:5432/lethe",
+		"mysql://lethe:geheim@db:3306/lethe?tls=true":           "mysql://lethe:xxxxx@db:3306/lethe",
+		"mysql://lethe:ge%heim@db:3306/lethe":                   "mysql://…",
+	} {
+		s.Database = database
+		if got := s.RedactedDatabase(); got != want {
+			t.Errorf("redacted database %q, want %q", got, want)
+		}
 	}
 	addr := &net.TCPAddr{IP: net.IPv4zero, Port: 8181}
 	if got, want := s.BaseURL(addr), "http://127.0.0.1:8181"; got != want {

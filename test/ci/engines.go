@@ -50,6 +50,18 @@ func duckdb(ctx context.Context) ([]string, error) {
 	return []string{"LETHE_DUCKDB=" + dir}, err
 }
 
+// java prepares the Java suites: their classes and what Maven brings for them.
+func java(ctx context.Context) ([]string, error) {
+	if err := need(ctx, func() bool { return has("java") && has("mvn") }, "default-jdk-headless", "maven"); err != nil {
+		return nil, err
+	}
+	dir, err := filepath.Abs(".cache/java")
+	if err != nil {
+		return nil, err
+	}
+	return nil, quiet(ctx, "mvn", "--batch-mode", "--quiet", "--file", "test/conformance/java/pom.xml", "test", "-DskipTests", "-Dbuild.dir="+dir)
+}
+
 // spark prepares Spark, and Iceberg's runtime for it from Maven.
 func spark(ctx context.Context) ([]string, error) {
 	if err := need(ctx, func() bool { return has("java") && has("mvn") }, "default-jdk-headless", "maven"); err != nil {

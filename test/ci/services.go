@@ -63,6 +63,7 @@ func (r *run) startServices(ctx context.Context) []*service {
 	begin("PostgreSQL", cluster.start)
 	begin("PyIceberg", pyiceberg)
 	begin("DuckDB", duckdb)
+	begin("Java suites", java)
 	begin("Spark", spark)
 	return services
 }

@@ -23,6 +23,9 @@ type Caps struct {
 	TellsMissing bool // a bulk delete tells missing keys from deleted ones
 	ByteOrder    bool // listings are in the byte order of keys
 	MaxComponent int  // longest key part between two slashes, 0: no limit
+	MaxKey       int  // bytes of the longest key, 0: 1,024
+	TextKeys     bool // keys that are no UTF-8 cannot be stored, or not listed: not tested
+	PathsOnly    bool // neither ByteKeys nor cleaned: keys that are no clean path are not tested
 }
 
 // Run runs the suite. open returns an empty bucket, which is the test's alone.
@@ -97,8 +100,11 @@ func (s suite) missing(t *testing.T) {
 func (s suite) keys(t *testing.T) {
 	keys := []blob.Key{
 		"k/a#b", "k/a?b=c", "k/100%", "k/%2e%2e", "k/%00", "k/a+b", "k/a b", " lead", "trail ", "k/'q'\"d\"", "k/{a}[b]",
-		"k/a&b<c>", "k/a\\b", "k/a*", "k/a:b", "k/ö-日本-🗑", "k/o\u0308", "k/\xff\xfe", "k/..a", "k/a..", "k/~", "k/a\nb", "-rf",
-		longKey(s.caps.MaxComponent),
+		"k/a&b<c>", "k/a\\b", "k/a*", "k/a:b", "k/ö-日本-🗑", "k/o\u0308", "k/..a", "k/a..", "k/~", "k/a\nb", "-rf",
+		longKey(s.caps),
+	}
+	if !s.caps.TextKeys {
+		keys = append(keys, "k/\xff\xfe")
 	}
 	if s.caps.ByteKeys {
 		keys = append(keys, "k//double", "//k", "k/slash/", "k/./dot", "k/../up", "../out")
@@ -119,7 +125,7 @@ func (s suite) keys(t *testing.T) {
 			wantKeys(t, b, "", "k/neighbour")
 		})
 	}
-	if s.caps.ByteKeys {
+	if s.caps.ByteKeys || s.caps.PathsOnly {
 		return
 	}
 	t.Run("cleaned", func(t *testing.T) {
@@ -134,9 +140,13 @@ func (s suite) keys(t *testing.T) {
 	})
 }
 
-// longKey returns a key of 1,024 bytes with parts no longer than part.
-func longKey(part int) blob.Key {
-	key := strings.Repeat("l", 1024)
+// longKey returns a key of the greatest length with parts no longer than the store takes.
+func longKey(caps Caps) blob.Key {
+	size := caps.MaxKey
+	if size <= 0 {
+		size = 1024
+	}
+	key, part := strings.Repeat("l", size), caps.MaxComponent
 	if part <= 0 {
 		return blob.Key(key)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
@@ -12,7 +13,6 @@ import (
 )
 
 var (
-	errMissing  = errors.New("no such object")
 	errTaken    = errors.New("object exists")
 	errStalled  = errors.New("the store went silent")
 	errNoAnswer = errors.New("the store did not answer in time")
@@ -21,7 +21,6 @@ var (
 // codes are the error codes of S3 and of the stores that speak it.
 var codes = map[string]blob.Class{
 	"NoSuchKey": blob.NotExist,
-	"NotFound":  blob.NotExist, // to HEAD, whose answers have no body and so no code
 
 	"PreconditionFailed":         blob.Exist, // the only condition that is ever sent is "not there"
 	"ConditionalRequestConflict": blob.Exist, // somebody else is writing this key
@@ -121,12 +120,19 @@ func fail(ctx context.Context, op string, key blob.Key, err error) *blob.Error {
 	switch {
 	case ctx.Err() != nil:
 		e.Class, e.Err = blob.Other, context.Cause(ctx)
+	case op == "stat" && isNotFound(err):
+		e.Class = blob.NotExist // answers to HEAD have no body, and so no code
 	case errors.Is(err, context.DeadlineExceeded):
 		e.Err = errNoAnswer
 	case e.Class == blob.Invalid && op != "put" && op != "delete":
 		e.Class = blob.NotExist // what cannot be is not there
 	}
 	return e
+}
+
+func isNotFound(err error) bool {
+	_, ok := errors.AsType[*types.NotFound](err)
+	return ok
 }
 
 // failed is fail for an error of our own.

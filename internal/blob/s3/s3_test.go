@@ -45,7 +45,7 @@ func open(t *testing.T, cfg s3.Config) *s3.Bucket {
 }
 
 // create makes a bucket with a name of its own in a store.
-func create(t *testing.T, endpoint string, creds aws.CredentialsProvider, choose ...func(*awss3.CreateBucketInput)) string {
+func create(t *testing.T, endpoint string, creds aws.CredentialsProvider) string {
 	t.Helper()
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -53,14 +53,11 @@ func create(t *testing.T, endpoint string, creds aws.CredentialsProvider, choose
 		BaseEndpoint: &endpoint, UsePathStyle: true, Region: "us-east-1", Credentials: creds,
 		HTTPClient: &http.Client{Transport: transport},
 	})
-	in := &awss3.CreateBucketInput{Bucket: aws.String("t-" + strings.ToLower(rand.Text()))}
-	for _, f := range choose {
-		f(in)
-	}
-	if _, err := client.CreateBucket(t.Context(), in); err != nil {
+	name := "t-" + strings.ToLower(rand.Text())
+	if _, err := client.CreateBucket(t.Context(), &awss3.CreateBucketInput{Bucket: &name}); err != nil {
 		t.Fatal(err)
 	}
-	return *in.Bucket
+	return name
 }
 
 func fake(t *testing.T) string {
@@ -76,18 +73,38 @@ func TestConformance(t *testing.T) {
 	for name, prefix := range map[string]string{"whole bucket": "", "below a prefix": "a#b c/%2F+ö"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			caps := blobtest.Caps{ByteKeys: true, ByteOrder: true, TextKeys: true}
+			if prefix != "" {
+				caps.MaxKey = 1024 - len(prefix+"/")
+			}
 			blobtest.Run(t, func(t *testing.T) blob.Bucket {
 				t.Helper()
-				b := open(t, s3.Config{Bucket: create(t, endpoint, keys), Prefix: prefix, Endpoint: endpoint, Credentials: keys})
-				neighbour(t, endpoint, b, prefix)
-				return b
-			}, blobtest.Caps{ByteKeys: true, ByteOrder: true, MaxKey: 1024 - len(prefix+"/"), TextKeys: true})
+				cfg := s3.Config{Bucket: create(t, endpoint, keys), Endpoint: endpoint, Credentials: keys}
+				if prefix != "" { // no test may see what lies beside it
+					if err := open(t, cfg).Put(t.Context(), blob.Key(prefix+"2/x"), strings.NewReader("x")); err != nil {
+						t.Fatal(err)
+					}
+				}
+				cfg.Prefix = prefix
+				return open(t, cfg)
+			}, caps)
 		})
 	}
 }
 
-// gateway is the endpoint of a versitygw over a directory. Its credentials are those of
-// the SDK's default chain, which is so tested as well.
+// The gateway keeps objects as files: "//", "." and ".." are cleaned away or refused, a
+// trailing slash is a directory without bytes, and invalid UTF-8 is listed as U+FFFD.
+func TestGatewayConformance(t *testing.T) {
+	t.Parallel()
+	endpoint := gateway(t)
+	blobtest.Run(t, func(t *testing.T) blob.Bucket {
+		t.Helper()
+		return open(t, s3.Config{Bucket: create(t, endpoint, environment{}), Endpoint: endpoint})
+	}, blobtest.Caps{PathsOnly: true, TextKeys: true, MaxComponent: 255})
+}
+
+// gateway is the endpoint of a versitygw over a directory. The bucket takes its
+// credentials from the SDK's default chain, which is so tested as well.
 func gateway(t *testing.T) string {
 	t.Helper()
 	endpoint := os.Getenv("LETHE_TEST_S3")
@@ -95,4 +112,109 @@ func gateway(t *testing.T) string {
 		t.Skip("LETHE_TEST_S3 names no gateway")
 	}
 	return endpoint
+}
+
+// environment has the gateway's credentials for the tests' own client.
+type environment struct{}
+
+func (environment) Retrieve(context.Context) (aws.Credentials, error) {
+	return aws.Credentials{AccessKeyID: os.Getenv("AWS_ACCESS_KEY_ID"), SecretAccessKey: os.Getenv("AWS_SECRET_ACCESS_KEY")}, nil
+}
+
+func TestNotes(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name             string
+		versioning, lock string
+		want             []string
+	}{
+		{"plain bucket", "", "", nil},
+		{"versions", "<Status>Enabled</Status>", "", []string{"keeps versions"}},
+		{"versions no longer made", "<Status>Suspended</Status>", "", []string{"keeps versions"}},
+		{"object lock", "<Status>Enabled</Status>", "<ObjectLockEnabled>Enabled</ObjectLockEnabled>", []string{"keeps versions", "object lock"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			b := open(t, stub(t, func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case r.URL.Query().Has("versioning"):
+					write(w, 200, "<VersioningConfiguration>"+test.versioning+"</VersioningConfiguration>")
+				case r.URL.Query().Has("object-lock") && test.lock != "":
+					write(w, 200, "<ObjectLockConfiguration>"+test.lock+"</ObjectLockConfiguration>")
+				default:
+					refuse(w, 404, "ObjectLockConfigurationNotFoundError")
+				}
+			}))
+			got := b.Notes()
+			if len(got) != len(test.want) {
+				t.Fatalf("notes %q, want %d", got, len(test.want))
+			}
+			for i, part := range test.want {
+				if !strings.Contains(got[i], part) {
+					t.Errorf("note %q, want one about %q", got[i], part)
+				}
+			}
+		})
+	}
+}
+
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	endpoint := fake(t)
+	down := httptest.NewServer(http.NotFoundHandler())
+	down.Close()
+	for _, test := range []struct {
+		name string
+		cfg  s3.Config
+		want string // part of the error; empty: it opens
+	}{
+		{"no such bucket", s3.Config{Bucket: "nobody-made-it", Endpoint: endpoint}, "no such bucket"},
+		{"store out of reach", s3.Config{Bucket: "bucket", Endpoint: down.URL}, ""},
+		{"user name in the endpoint", s3.Config{Bucket: "bucket", Endpoint: "http://me:" + secret + "@host"}, "endpoint"},
+		{"no URL", s3.Config{Bucket: "bucket", Endpoint: "http://ho st:" + secret}, "endpoint"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.cfg.Credentials = keys
+			b, err := s3.Open(t.Context(), test.cfg)
+			if b != nil {
+				t.Cleanup(func() { _ = b.Close() })
+			}
+			switch {
+			case test.want == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
+				t.Errorf("got %v, want an error about %q", err, test.want)
+			case err != nil && strings.Contains(err.Error(), secret):
+				t.Errorf("the error shows a secret: %v", err)
+			}
+		})
+	}
+}
+
+func TestWhereItIs(t *testing.T) {
+	t.Parallel()
+	endpoint := fake(t)
+	bucket := create(t, endpoint, keys)
+	no := false
+	for _, test := range []struct {
+		name, region string
+		pathStyle    *bool
+		wantRegion   string
+		wantPath     bool
+	}{
+		{"as an endpoint of one's own needs it", "", nil, "us-east-1", true},
+		{"as told", "eu-central-1", &no, "eu-central-1", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			b := open(t, s3.Config{Bucket: bucket, Endpoint: endpoint, Region: test.region, PathStyle: test.pathStyle, Credentials: keys, Timeout: time.Second})
+			if b.Region() != test.wantRegion || b.PathStyle() != test.wantPath || b.EndpointURL() != endpoint {
+				t.Errorf("region %q, path style %t, endpoint %q", b.Region(), b.PathStyle(), b.EndpointURL())
+			}
+			if got, want := b.Endpoint(), endpoint+"/"+bucket; got != want {
+				t.Errorf("pool endpoint %q, want %q: prefixes of a bucket share what is learned", got, want)
+			}
+		})
+	}
 }

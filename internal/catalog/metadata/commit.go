@@ -141,6 +141,9 @@ func (c *Commit) Build() (t *Table, err error) {
 	if err := c.apply(op, ed); err != nil {
 		return nil, err
 	}
+	if !ed.chosen {
+		return nil, refusedf(op, "%s: no update sets the current schema", what)
+	}
 	if err := ed.addDefaults(); err != nil {
 		return nil, refused(op, what, err)
 	}

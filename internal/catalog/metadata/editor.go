@@ -20,6 +20,7 @@ type editor struct {
 
 	schemas    []*iceberg.Schema
 	lastSchema *int // what set-current-schema -1 means
+	chosen     bool // the commit has named the current schema
 	specs      []iceberg.PartitionSpec
 	lastSpec   *int // what set-default-spec -1 means
 	orders     int
@@ -102,6 +103,9 @@ func (ed *editor) addSpec(spec iceberg.PartitionSpec) error {
 		}
 		next = max(next, s.ID()+1)
 	}
+	if err := ed.standIn(); err != nil {
+		return err
+	}
 	if err := ed.b.AddPartitionSpec(&spec, false); err != nil {
 		return err
 	}
@@ -115,8 +119,20 @@ func (ed *editor) addSpec(spec iceberg.PartitionSpec) error {
 }
 
 func (ed *editor) addOrder(order table.SortOrder) error {
+	if err := ed.standIn(); err != nil {
+		return err
+	}
 	ed.orders++
 	return ed.b.AddSortOrder(&order)
+}
+
+// standIn makes the last schema current for a spec or sort order of a new table that
+// comes before set-current-schema: DuckDB sends that last.
+func (ed *editor) standIn() error {
+	if ed.exists || ed.chosen || ed.lastSchema == nil {
+		return nil
+	}
+	return ed.b.SetCurrentSchemaID(*ed.lastSchema)
 }
 
 // addDefaults completes a new table whose creator named no spec or no sort order.

@@ -301,6 +301,23 @@ func TestBuild(t *testing.T) {
 			updates: []string{createUpdates, location},
 			want:    map[string]string{"partition-specs": `[{"fields":[],"spec-id":0}]`, "sort-orders": `[{"fields":[],"order-id":0}]`, "default-spec-id": "0"},
 		},
+		{
+			name: "current schema named last, as DuckDB does", requirements: create,
+			updates: []string{
+				`{"action":"add-schema","schema":` + sameSchema + `}`,
+				`{"action":"add-spec","spec":{"spec-id":0,"fields":[{"name":"id","source-id":1,"transform":"identity"}]}}`,
+				`{"action":"set-default-spec","spec-id":0}`,
+				`{"action":"add-sort-order","sort-order":{"order-id":0,"fields":[]}}`,
+				`{"action":"set-default-sort-order","sort-order-id":0}`,
+				location, `{"action":"set-current-schema","schema-id":0}`,
+			},
+			want: map[string]string{"current-schema-id": "0", "partition-specs/0/fields/0/source-id": "1", "partition-specs/#": "1"},
+		},
+		{
+			name: "current schema never named", requirements: create,
+			updates: []string{`{"action":"add-schema","schema":` + sameSchema + `}`, `{"action":"add-spec","spec":{"spec-id":0,"fields":[]}}`, location},
+			fails:   "no update sets the current schema",
+		},
 		{name: "no location", requirements: create, updates: []string{createUpdates}, fails: "location is required"},
 		{name: "no schema", requirements: create, updates: []string{location}, fails: "schema"},
 		{name: "unknown version", requirements: create, updates: []string{`{"action":"upgrade-format-version","format-version":9}`, createUpdates}, fails: "format version"},

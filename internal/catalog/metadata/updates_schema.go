@@ -30,6 +30,7 @@ func (u *setCurrentSchema) apply(ed *editor) error {
 		}
 		id = *ed.lastSchema
 	}
+	ed.chosen = true
 	return ed.b.SetCurrentSchemaID(id)
 }
 

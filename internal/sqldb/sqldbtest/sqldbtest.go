@@ -106,6 +106,14 @@ func (s Server) admin(ctx context.Context, tb testing.TB, text string) {
 	}
 }
 
+// Account makes a user of a MySQL server who may do all, gone when the test ends.
+func (s Server) Account(tb testing.TB, name, password string) {
+	tb.Helper()
+	s.admin(tb.Context(), tb, "CREATE USER '"+name+"'@'%' IDENTIFIED BY '"+password+"'")
+	tb.Cleanup(func() { s.admin(context.Background(), tb, "DROP USER '"+name+"'@'%'") })
+	s.admin(tb.Context(), tb, "GRANT ALL ON *.* TO '"+name+"'@'%'")
+}
+
 // Open opens a new database and brings the owners' schemas up.
 func (s Server) Open(tb testing.TB, cfg sqldb.Config, owners ...sqldb.Migrations) *sqldb.DB {
 	tb.Helper()

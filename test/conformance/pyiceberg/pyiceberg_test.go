@@ -3,13 +3,9 @@
 package pyiceberg
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
 	"os"
 	"os/exec"
 	"testing"
-	"time"
 
 	"github.com/lethe-project/lethe/internal/sqldb/sqldbtest"
 	"github.com/lethe-project/lethe/test/proc"
@@ -27,49 +23,7 @@ func TestPyIceberg(t *testing.T) {
 			})
 			cmd := exec.CommandContext(t.Context(), interpreter, "run.py", server.URI, server.Token(t), server.Warehouse())
 			cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONWARNINGS=ignore")
-			out := report(t, cmd)
-			if out == 0 {
-				t.Error("no case ran")
-			}
+			proc.Cases(t, cmd)
 		})
 	}
-}
-
-// report runs the cases, turns each into a subtest, and returns how many there were.
-func report(t *testing.T, cmd *exec.Cmd) int {
-	t.Helper()
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	cases := 0
-	lines := bufio.NewScanner(stdout)
-	lines.Buffer(nil, 16<<20)
-	for lines.Scan() {
-		var c struct {
-			Case    string
-			Seconds float64
-			Error   *string
-		}
-		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
-			t.Logf("%s", lines.Text())
-			continue
-		}
-		cases++
-		t.Run(c.Case, func(t *testing.T) {
-			if c.Error != nil {
-				t.Error(*c.Error)
-			}
-			t.Logf("took %s", time.Duration(c.Seconds*float64(time.Second)).Round(time.Millisecond))
-		})
-	}
-	if err := cmd.Wait(); err != nil || lines.Err() != nil {
-		t.Errorf("run the cases: %v %v\n%s", err, lines.Err(), stderr.String())
-	}
-	return cases
 }

@@ -171,7 +171,7 @@ func (c *Catalog) commit(ctx context.Context, op string, call Call, result strin
 	c.step("commit.swapped")
 	for _, m := range members {
 		c.remember(m)
-		c.discard(ctx, call.Warehouse, m.dropped...)
+		c.discard(ctx, call.Warehouse, c.trimmable(ctx, call, m)...)
 	}
 	return nil
 }

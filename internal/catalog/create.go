@@ -101,9 +101,7 @@ func (c *Catalog) precheck(ctx context.Context, op string, call Call, locs []blo
 			return err
 		}
 		for _, r := range rows {
-			if !r.above(l) {
-				return taken(ctx, c.db, op, l, r, c.jobs)
-			}
+			return taken(ctx, c.db, op, l, r, c.jobs)
 		}
 	}
 	return nil

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"errors"
 
 	"github.com/lethe-project/lethe/internal/fault"
 	"github.com/lethe-project/lethe/internal/job"
@@ -25,24 +24,7 @@ func (c *Catalog) Drop(ctx context.Context, call Call, kind Kind, id Identifier,
 		return 0, err
 	}
 	w := call.Warehouse.ID
-	var dropped entry
 	var made job.ID
-	confirm := sqldb.Confirm(func(ctx context.Context, tx *sqldb.Tx) (bool, error) {
-		var now entry
-		err := tx.QueryRow(ctx, lockEntryByID, dropped.id).Scan(now.fields()...)
-		if err == nil {
-			return false, nil // still there
-		}
-		if !gone(err) {
-			return false, err
-		}
-		if !opts.Purge {
-			return true, nil
-		}
-		found, ok, err := c.jobs.FindByRequest(ctx, tx, call.RequestID)
-		made = found
-		return ok, err
-	})
 	c.step("drop.begin")
 	err := c.change(ctx, call, func(tx *sqldb.Tx) (string, error) {
 		made = 0
@@ -50,7 +32,6 @@ func (c *Catalog) Drop(ctx context.Context, call Call, kind Kind, id Identifier,
 		if err != nil {
 			return "", err
 		}
-		dropped = *e
 		if opts.Purge {
 			if err := c.refuseShared(ctx, tx, op, call, id, e); err != nil {
 				return "", err
@@ -63,7 +44,7 @@ func (c *Catalog) Drop(ctx context.Context, call Call, kind Kind, id Identifier,
 			return "", err
 		}
 		return c.jobs.Name(made), nil
-	}, confirm)
+	})
 	if err != nil {
 		return 0, err
 	}
@@ -129,19 +110,20 @@ func (c *Catalog) handOver(ctx context.Context, tx *sqldb.Tx, call Call, id Iden
 	if err != nil {
 		return 0, err
 	}
-	_, err = tx.Exec(ctx, moveLocations, ownerJob, int64(made), mine.kind, mine.id)
+	n, err := tx.Exec(ctx, moveLocations, ownerJob, int64(made), mine.kind, mine.id)
+	if err == nil && n != int64(len(owned)) {
+		err = errChanged
+	}
 	return made, err
 }
-
-// errChanged says that a row that was locked is not there any more: never seen, and
-// never ignored.
-var errChanged = errors.New("catalog: the row changed under its lock")
 
 // refuseShared refuses a purge that would destroy another live table.
 func (c *Catalog) refuseShared(ctx context.Context, tx *sqldb.Tx, op string, call Call, id Identifier, e *entry) error {
 	w := call.Warehouse.ID
-	if err := lockKey(ctx, tx, w, e.key); err != nil {
-		return err
+	for _, key := range lockedKeys(e.uuid, e.key, e.metadataHash) {
+		if err := lockKey(ctx, tx, w, key); err != nil {
+			return err
+		}
 	}
 	live, err := findTwins(ctx, tx, w, e.key, e.metadataHash, e.id)
 	if err != nil || len(live) == 0 {

@@ -67,8 +67,8 @@ func kindAt(ctx context.Context, r sqldb.Reader, w tenant.WarehouseID, id Identi
 	return e.kind, err
 }
 
-func findTwins(ctx context.Context, tx *sqldb.Tx, w tenant.WarehouseID, key, metadataHash string, self int64) ([]entry, error) {
-	rows, err := tx.Query(ctx, twins, w, key, self, w, metadataHash, self)
+func findTwins(ctx context.Context, r sqldb.Reader, w tenant.WarehouseID, key, metadataHash string, self int64) ([]entry, error) {
+	rows, err := r.Query(ctx, twins, w, key, self, w, metadataHash, self)
 	if err != nil {
 		return nil, err
 	}

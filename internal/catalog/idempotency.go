@@ -33,9 +33,11 @@ var ErrTwin = errors.New("catalog: the same request was answered meanwhile")
 const (
 	insertKey sqldb.Statement = `{insert ignore} idempotency_keys (principal, idempotency_key, request_hash, result, error_kind, error_code, error_message, created_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, {now}) {ignore}`
-	resultOfKey sqldb.Statement = "UPDATE idempotency_keys SET result = ? WHERE principal = ? AND idempotency_key = ?"
-	selectKey   sqldb.Statement = "SELECT request_hash, result, error_kind, error_code, error_message FROM idempotency_keys WHERE principal = ? AND idempotency_key = ?"
-	expireKeys  sqldb.Statement = "DELETE FROM idempotency_keys WHERE created_at < (SELECT {now}) - ?"
+	resultOfKey   sqldb.Statement = "UPDATE idempotency_keys SET result = ? WHERE principal = ? AND idempotency_key = ?"
+	selectKey     sqldb.Statement = "SELECT request_hash, result, error_kind, error_code, error_message FROM idempotency_keys WHERE principal = ? AND idempotency_key = ?"
+	insertChange  sqldb.Statement = "{insert ignore} catalog_changes (request_id, created_at) VALUES (?, {now}) {ignore}"
+	expireChanges sqldb.Statement = "DELETE FROM catalog_changes WHERE created_at < (SELECT {now}) - ?"
+	expireKeys    sqldb.Statement = "DELETE FROM idempotency_keys WHERE created_at < (SELECT {now}) - ?"
 )
 
 // Recall returns the answer that the request's key got before, nil when there is none.
@@ -103,14 +105,33 @@ func deterministic(kind fault.Kind) bool {
 	return false
 }
 
-// change runs fn in one transaction that begins with the request's key and ends with
-// what fn returned as its result.
+// CodeTwin says that a request with the same Idempotency-Key is still under way.
+const CodeTwin fault.Code = "TwinUnderWay"
+
+// change runs fn in one transaction that begins with the request's rows: its change, by
+// which an ambiguous COMMIT is read back, and its key. It ends with what fn returned as
+// the key's result. A request commits at most one change.
 func (c *Catalog) change(ctx context.Context, call Call, fn func(tx *sqldb.Tx) (result string, err error), opts ...sqldb.Option) error {
+	opts = append(opts, sqldb.Confirm(func(ctx context.Context, tx *sqldb.Tx) (bool, error) {
+		// The same row again: this waits until the first transaction has ended, and only
+		// if it ended well the row is taken.
+		n, err := tx.Exec(ctx, insertChange, call.RequestID)
+		return n == 0, err
+	}))
 	return c.db.Tx(ctx, func(tx *sqldb.Tx) error {
+		if n, err := tx.Exec(ctx, insertChange, call.RequestID); err != nil || n != 1 {
+			return errors.Join(err, wantOne(n))
+		}
 		key := call.Idempotency
 		if key != nil {
 			// A twin under way holds the row: this waits for it, at most a lock wait.
 			n, err := tx.Exec(ctx, insertKey, call.Principal, key.Key, key.Hash, "", fault.Internal, "", "")
+			if tx.Dialect().Classify(err) == sqldb.ClassLockWait {
+				return &fault.Error{
+					Op: "catalog.change", Kind: fault.Busy, Code: CodeTwin, RetryAfter: time.Second,
+					Message: "a request with the same Idempotency-Key is under way, try again",
+				}
+			}
 			if err != nil {
 				return err
 			}
@@ -127,7 +148,25 @@ func (c *Catalog) change(ctx context.Context, call Call, fn func(tx *sqldb.Tx) (
 	}, opts...)
 }
 
-// ExpireKeys forgets the answers that are older than lifetime.
-func (c *Catalog) ExpireKeys(ctx context.Context, lifetime time.Duration) (int64, error) {
-	return c.db.Exec(ctx, expireKeys, lifetime.Milliseconds())
+// wantOne is the error of a write that should have hit one row.
+func wantOne(n int64) error {
+	if n == 1 {
+		return nil
+	}
+	return errChanged
+}
+
+// errChanged says that a row that was locked is not there any more, or one that is ours
+// alone is there already: never seen, and never ignored.
+var errChanged = errors.New("catalog: the row changed under its lock")
+
+// changeKept is how long a change's row is kept: longer than any COMMIT stays open.
+const changeKept = time.Hour
+
+// Expire forgets the answers that are older than lifetime, and what is only needed to
+// read changes back.
+func (c *Catalog) Expire(ctx context.Context, lifetime time.Duration) error {
+	_, err := c.db.Exec(ctx, expireKeys, lifetime.Milliseconds())
+	_, changesErr := c.db.Exec(ctx, expireChanges, changeKept.Milliseconds())
+	return errors.Join(err, changesErr)
 }

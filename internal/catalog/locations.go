@@ -31,11 +31,16 @@ type owner struct {
 
 const (
 	insertLocation sqldb.Statement = "{insert ignore} tabular_locations (warehouse_id, location, owner_kind, owner_id) VALUES (?, ?, ?, ?) {ignore}"
-	// overlapping asks both directions at once: what contains the location (its
-	// ancestors are listed) and what it contains (a range of the primary key).
-	overlapping sqldb.Statement = `SELECT location, owner_kind, owner_id FROM tabular_locations WHERE warehouse_id = ? AND location {in}
+	// overlapping asks both directions at once: which entry or job contains the location
+	// (its ancestors are listed; a namespace's default parent may), and whose rows it is
+	// or contains (a range of the primary key). Its own rows and those it may share are
+	// few, so one that hinders is always among the answers.
+	overlapping sqldb.Statement = `SELECT location, owner_kind, owner_id FROM tabular_locations WHERE warehouse_id = ? AND location {in} AND owner_kind <> 1
 		UNION SELECT location, owner_kind, owner_id FROM tabular_locations WHERE warehouse_id = ? AND location >= ? AND location < ?
-		LIMIT 200`
+		LIMIT 2000`
+	// holdersAbove are the entries and jobs that contain one of the locations.
+	holdersAbove sqldb.Statement = `SELECT location, owner_kind, owner_id FROM tabular_locations
+		WHERE warehouse_id = ? AND location {in} AND owner_kind <> 1 ORDER BY location LIMIT 2000`
 	moveLocations   sqldb.Statement = "UPDATE tabular_locations SET owner_kind = ?, owner_id = ? WHERE owner_kind = ? AND owner_id = ?"
 	freeLocations   sqldb.Statement = "DELETE FROM tabular_locations WHERE owner_kind = ? AND owner_id = ?"
 	selectLocations sqldb.Statement = "SELECT location FROM tabular_locations WHERE owner_kind = ? AND owner_id = ? ORDER BY location"
@@ -84,13 +89,8 @@ func (r locationRow) cleaned() blob.Location {
 	return blob.Location(strings.TrimSuffix(r.location, "/"))
 }
 
-// above reports whether the row is a namespace's default parent that l lies inside of:
-// a table may lie inside one, never be it or contain it.
-func (r locationRow) above(l blob.Location) bool {
-	return r.owner.kind == ownerNamespace && len(r.location) < len(l.Prefix())
-}
-
-// overlaps returns the rows that contain l, are it, or lie inside it.
+// overlaps returns the rows that contain l, are it, or lie inside it, but for the
+// namespaces' default parents above it: a table may lie inside one.
 func overlaps(ctx context.Context, tx sqldb.Reader, w tenant.WarehouseID, l blob.Location) ([]locationRow, error) {
 	// '0' is the byte after '/': the range is everything below the prefix, and itself.
 	return readRows(ctx, tx, overlapping, w, sqldb.Strings(l.Ancestors()), w, l.Prefix(), string(l)+"0")
@@ -141,7 +141,7 @@ func claimLocations(ctx context.Context, tx *sqldb.Tx, op string, w tenant.Wareh
 			return err
 		}
 		for _, r := range rows {
-			if r.owner != mine && !slices.Contains(shared, r.owner) && !r.above(l) {
+			if r.owner != mine && !slices.Contains(shared, r.owner) {
 				return taken(ctx, tx, op, l, r, jobs)
 			}
 		}

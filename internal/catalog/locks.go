@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/lethe-project/lethe/internal/fault"
 	"github.com/lethe-project/lethe/internal/sqldb"
@@ -67,6 +68,21 @@ func lockKey(ctx context.Context, tx *sqldb.Tx, w tenant.WarehouseID, key string
 		}
 	}
 	return fault.New("catalog.lockKey", fault.Busy, "", "the table's uuid is being pruned, try again")
+}
+
+// lockedKeys are the rows of table_uuids that stand for one entry: without a uuid, the
+// metadata file is what two registers of it have in common.
+func lockedKeys(uuid, key, metadataHash string) []string {
+	if uuid == "" {
+		return sorted(key, metadataHash)
+	}
+	return []string{key}
+}
+
+// sorted returns the keys in the order in which they are locked, each once.
+func sorted(keys ...string) []string {
+	slices.Sort(keys)
+	return slices.Compact(keys)
 }
 
 func hashOf(s string) string {

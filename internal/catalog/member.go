@@ -54,22 +54,27 @@ type document interface {
 // explicit reports whether the member takes the warehouse row and all looks.
 func (m *member) explicit() bool {
 	if m.entry != nil {
-		return len(m.places) > 0
+		return len(m.places) > 0 || m.rekeyed()
 	}
 	return m.parent == ""
 }
 
 func (m *member) hash() string { return hashOf(m.file) }
 
-// key is the key of table_uuids, for as long as the entry lives.
+// rekeyed reports whether a table of format v1 gets its uuid by this change.
+func (m *member) rekeyed() bool {
+	return m.entry != nil && m.entry.uuid == "" && m.doc.UUID() != ""
+}
+
+// key is the entry's key of table_uuids after the change.
 func (m *member) key() string {
-	if m.entry != nil {
+	if m.entry != nil && !m.rekeyed() {
 		return m.entry.key
 	}
 	return uuidKey(m.doc.UUID(), m.file)
 }
 
-const swapPointer sqldb.Statement = `UPDATE tabulars SET metadata_location = ?, metadata_hash = ?, uuid = ?, location = ?, updated_at = {now}
+const swapPointer sqldb.Statement = `UPDATE tabulars SET metadata_location = ?, metadata_hash = ?, uuid = ?, uuid_key = ?, location = ?, updated_at = {now}
 	WHERE id = ? AND metadata_hash = ? AND metadata_location = ?`
 
 // errLostSwap says that another commit moved the pointer first, errParentMoved that the
@@ -82,11 +87,9 @@ var (
 // apply makes all members visible, or none, in one transaction. What it wrote is
 // removed again when the change surely was not applied.
 func (c *Catalog) apply(ctx context.Context, op string, call Call, result string, members ...*member) error {
-	// One that only has requirements looks the same before and after.
-	tells := members[max(0, slices.IndexFunc(members, func(m *member) bool { return !m.unchanged }))]
 	err := c.change(ctx, call, func(tx *sqldb.Tx) (string, error) {
 		return result, c.applyIn(ctx, tx, op, call, members)
-	}, c.confirmMember(op, call, tells))
+	})
 	if err != nil && !errors.Is(err, sqldb.ErrCommitUnknown) {
 		for _, m := range members {
 			if m.written {
@@ -137,14 +140,16 @@ func lockKeys(ctx context.Context, tx *sqldb.Tx, w tenant.WarehouseID, members [
 	var keys []string
 	for _, m := range members {
 		if m.explicit() {
-			keys = append(keys, m.key())
+			keys = append(keys, lockedKeys(m.doc.UUID(), m.key(), m.hash())...)
+		}
+		if m.rekeyed() {
+			keys = append(keys, m.entry.key)
 		}
 		if m.replaced != "" {
 			keys = append(keys, m.replaced)
 		}
 	}
-	slices.Sort(keys)
-	for _, key := range slices.Compact(keys) {
+	for _, key := range sorted(keys...) {
 		if err := lockKey(ctx, tx, w, key); err != nil {
 			return err
 		}
@@ -204,7 +209,7 @@ func swap(ctx context.Context, tx *sqldb.Tx, m *member) error {
 		}
 		return nil
 	}
-	n, err := tx.Exec(ctx, swapPointer, m.file, m.hash(), m.doc.UUID(), m.doc.Location(), e.id, e.metadataHash, e.metadataLocation)
+	n, err := tx.Exec(ctx, swapPointer, m.file, m.hash(), m.doc.UUID(), m.key(), m.doc.Location(), e.id, e.metadataHash, e.metadataLocation)
 	if err == nil && n != 1 {
 		err = errLostSwap
 	}
@@ -259,7 +264,7 @@ func (c *Catalog) look(ctx context.Context, tx *sqldb.Tx, op string, call Call, 
 	if err != nil {
 		return err
 	}
-	if m.entry == nil {
+	if m.entry == nil || m.rekeyed() {
 		holder, held, err := c.jobs.Holder(ctx, tx, int64(w), key, hash, 0)
 		if err != nil {
 			return err
@@ -276,43 +281,6 @@ func (c *Catalog) look(ctx context.Context, tx *sqldb.Tx, op string, call Call, 
 		shared[i] = owner{ownerEntry, t.id}
 	}
 	return claimLocations(ctx, tx, op, w, mine, m.places, c.jobs, shared...)
-}
-
-// confirmMember reads an ambiguous commit back by one of its members: all of them were
-// applied, or none.
-func (c *Catalog) confirmMember(op string, call Call, m *member) sqldb.Option {
-	return sqldb.Confirm(func(ctx context.Context, tx *sqldb.Tx) (bool, error) {
-		var now entry
-		if m.entry == nil {
-			// The exclusive lock waits for the insert, which holds the row shared.
-			home, err := namespace(ctx, tx, lockNamespace, op, call.Warehouse.ID, m.id.Namespace)
-			if fault.Is(err, CodeNoSuchNamespace) {
-				return false, nil
-			}
-			if err != nil {
-				return false, err
-			}
-			err = tx.QueryRow(ctx, entryInPlace, home.id, m.id.Name).Scan(now.fields()...)
-			if gone(err) {
-				return false, nil
-			}
-			return now.metadataLocation == m.file, err
-		}
-		err := tx.QueryRow(ctx, lockEntryByID, m.entry.id).Scan(now.fields()...)
-		switch {
-		case gone(err):
-			// Dropped since, before or after this commit: nobody can tell any more.
-			return false, errors.New("the table was dropped meanwhile")
-		case err != nil:
-			return false, err
-		case now.metadataLocation == m.file:
-			return true, nil
-		case now.metadataLocation == m.entry.metadataLocation:
-			return false, nil
-		default:
-			return false, errors.New("the table was changed again meanwhile")
-		}
-	})
 }
 
 // write writes the member's metadata file.

@@ -77,8 +77,11 @@ func (c *Catalog) CreateNamespace(ctx context.Context, call Call, n Namespace, p
 // the warehouse row.
 func (c *Catalog) defaultParent(ctx context.Context, tx *sqldb.Tx, op string, w *tenant.Warehouse, n Namespace, explicit string) (string, blob.Location, error) {
 	location := strings.TrimRight(explicit, "/")
-	if explicit == "" {
+	switch {
+	case explicit == "":
 		location = parentLocation(w, n)
+	case location == "":
+		return "", "", fault.New(op, fault.Invalid, CodeBadLocation, "location %q is not below the warehouse's storage root", explicit)
 	}
 	if location != "" {
 		canonical, err := place(op, w, location)
@@ -103,16 +106,11 @@ func (c *Catalog) defaultParent(ctx context.Context, tx *sqldb.Tx, op string, w 
 
 // insideTable returns the entry's or job's row that is l or contains it, if any.
 func (c *Catalog) insideTable(ctx context.Context, tx *sqldb.Tx, w tenant.WarehouseID, l blob.Location) (*locationRow, error) {
-	rows, err := overlaps(ctx, tx, w, l)
-	if err != nil {
+	rows, err := readRows(ctx, tx, holdersAbove, w, sqldb.Strings(l.Ancestors()))
+	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
-	for _, r := range rows {
-		if r.owner.kind != ownerNamespace && len(r.location) <= len(l.Prefix()) {
-			return &r, nil
-		}
-	}
-	return nil, nil
+	return &rows[0], nil
 }
 
 func encodeProperties(properties map[string]string) (string, error) {

@@ -43,7 +43,6 @@ const (
 	// insideLocations are the rows at and below one prefix that others own.
 	insideLocations sqldb.Statement = `SELECT location, owner_kind, owner_id FROM tabular_locations
 		WHERE warehouse_id = ? AND location >= ? AND location < ? ORDER BY location`
-	ownersAbove sqldb.Statement = "SELECT location, owner_kind, owner_id FROM tabular_locations WHERE warehouse_id = ? AND location {in}"
 )
 
 // Locations returns the job's own locations, and those of other entries and jobs that
@@ -85,7 +84,7 @@ func (o *Ownership) Whose(ctx context.Context, j purge.Job, at []blob.Location) 
 	}
 	owners := map[string]purge.Owner{}
 	for part := range slices.Chunk(ask, o.db.Dialect().MaxList) {
-		rows, err := readRows(ctx, o.db, ownersAbove, j.WarehouseID, sqldb.Strings(part))
+		rows, err := readRows(ctx, o.db, holdersAbove, j.WarehouseID, sqldb.Strings(part))
 		if err != nil {
 			return nil, err
 		}
@@ -108,7 +107,8 @@ func (o *Ownership) Whose(ctx context.Context, j purge.Job, at []blob.Location) 
 }
 
 // Adopt makes those of the locations the job's own that nobody owns and that overlap
-// nothing of others, and returns those of them that are its own now.
+// nothing of others, and returns those of them that are its own now. It is fenced: a
+// worker whose lease is gone adopts nothing.
 func (o *Ownership) Adopt(ctx context.Context, j purge.Job, at []blob.Location) (owned []blob.Location, err error) {
 	mine := owner{ownerJob, int64(j.ID)}
 	w := tenant.WarehouseID(j.WarehouseID)
@@ -120,12 +120,15 @@ func (o *Ownership) Adopt(ctx context.Context, j purge.Job, at []blob.Location) 
 		if err := lockKey(ctx, tx, w, j.UUIDKey); err != nil {
 			return err
 		}
+		if live, err := findTwins(ctx, tx, w, j.UUIDKey, j.MetadataHash, 0); err != nil || len(live) > 0 {
+			return err // somebody lives on the same metadata: nothing more is taken
+		}
 		for _, l := range at {
 			rows, err := overlaps(ctx, tx, w, l)
 			if err != nil {
 				return err
 			}
-			if slices.ContainsFunc(rows, func(r locationRow) bool { return r.owner != mine && !r.above(l) }) {
+			if slices.ContainsFunc(rows, func(r locationRow) bool { return r.owner != mine }) {
 				continue
 			}
 			if _, err := tx.Exec(ctx, insertLocation, w, l.Prefix(), mine.kind, mine.id); err != nil {
@@ -133,7 +136,7 @@ func (o *Ownership) Adopt(ctx context.Context, j purge.Job, at []blob.Location) 
 			}
 			owned = append(owned, l)
 		}
-		return nil
+		return o.jobs.Jobs().Fence(ctx, tx, job.Lease{ID: j.ID, Epoch: j.Epoch})
 	}, sqldb.Confirm(func(context.Context, *sqldb.Tx) (bool, error) { return false, nil })) // taking twice is taking once
 	return owned, err
 }
@@ -196,38 +199,32 @@ func (o *Ownership) retrying(ctx context.Context, tx *sqldb.Tx, row job.Row, _ j
 }
 
 const (
-	keyLive  sqldb.Statement = "SELECT id FROM tabulars WHERE warehouse_id = ? AND uuid_key = ? LIMIT 1"
-	dropUUID sqldb.Statement = "DELETE FROM table_uuids WHERE warehouse_id = ? AND uuid_key = ?"
+	freeMany  sqldb.Statement = "DELETE FROM tabular_locations WHERE owner_kind = ? AND owner_id {in}"
+	dropUUIDs sqldb.Statement = `DELETE FROM table_uuids WHERE warehouse_id = ? AND uuid_key {in}
+		AND NOT EXISTS (SELECT 1 FROM tabulars t WHERE t.warehouse_id = table_uuids.warehouse_id AND t.uuid_key = table_uuids.uuid_key)`
 )
 
-// pruning removes the uuid rows that no entry and no other job row needs any more.
+// pruning frees what the rows still hold, and removes the uuid rows that no entry and no
+// other job needs any more. Nobody relies on a uuid row to stay: who wants it inserts it.
 func (o *Ownership) pruning(ctx context.Context, tx *sqldb.Tx, ids []job.ID) error {
-	for _, id := range ids {
-		j, err := o.jobs.Get(ctx, tx, id)
-		if err != nil {
+	owners := make(sqldb.IDs, len(ids))
+	for i, id := range ids {
+		owners[i] = int64(id)
+	}
+	for part := range slices.Chunk(owners, tx.Dialect().MaxList) {
+		if _, err := tx.Exec(ctx, freeMany, ownerJob, part); err != nil {
 			return err
 		}
-		w := tenant.WarehouseID(j.WarehouseID)
-		if err := lockKey(ctx, tx, w, j.UUIDKey); err != nil {
-			return err
-		}
-		var entry int64
-		err = tx.QueryRow(ctx, keyLive, w, j.UUIDKey).Scan(&entry)
-		if err == nil {
-			continue
-		}
-		if !gone(err) {
-			return err
-		}
-		others, err := o.jobs.OthersWithKey(ctx, tx, j.WarehouseID, j.UUIDKey, id)
-		if err != nil {
-			return err
-		}
-		if others {
-			continue
-		}
-		if _, err := tx.Exec(ctx, dropUUID, w, j.UUIDKey); err != nil {
-			return err
+	}
+	unheld, err := o.jobs.KeysOnlyOf(ctx, tx, ids)
+	if err != nil {
+		return err
+	}
+	for w, keys := range unheld {
+		for part := range slices.Chunk(sorted(keys...), tx.Dialect().MaxList) {
+			if _, err := tx.Exec(ctx, dropUUIDs, w, sqldb.Strings(part)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -59,14 +59,6 @@ func (c *Catalog) UnregisterTable(ctx context.Context, call Call, id Identifier)
 			return err
 		}
 		out = loaded
-		confirm := sqldb.Confirm(func(ctx context.Context, tx *sqldb.Tx) (bool, error) {
-			var now entry
-			err := tx.QueryRow(ctx, lockEntryByID, e.id).Scan(now.fields()...)
-			if gone(err) {
-				return true, nil
-			}
-			return false, err
-		})
 		return c.change(ctx, call, func(tx *sqldb.Tx) (string, error) {
 			now, err := findEntry(ctx, tx, lockEntry, op, call.Warehouse.ID, KindTable, id)
 			if err != nil {
@@ -76,7 +68,7 @@ func (c *Catalog) UnregisterTable(ctx context.Context, call Call, id Identifier)
 				return "", errLostSwap
 			}
 			return e.metadataLocation, removeEntry(ctx, tx, e)
-		}, confirm)
+		})
 	})
 	if err != nil {
 		return nil, err

@@ -20,18 +20,6 @@ func (c *Catalog) Rename(ctx context.Context, call Call, kind Kind, from, to Ide
 		return err
 	}
 	w := call.Warehouse.ID
-	var moved int64
-	confirm := sqldb.Confirm(func(ctx context.Context, tx *sqldb.Tx) (bool, error) {
-		var now entry
-		if err := tx.QueryRow(ctx, lockEntryByID, moved).Scan(now.fields()...); err != nil {
-			return false, err
-		}
-		e, err := findEntry(ctx, tx, selectEntry, op, w, kind, to)
-		if fault.KindOf(err) == fault.NotFound {
-			return false, nil
-		}
-		return err == nil && e.id == moved, err
-	})
 	return c.change(ctx, call, func(tx *sqldb.Tx) (string, error) {
 		row, err := namespace(ctx, tx, shareNamespace, op, w, to.Namespace)
 		if err != nil {
@@ -41,7 +29,6 @@ func (c *Catalog) Rename(ctx context.Context, call Call, kind Kind, from, to Ide
 		if err != nil {
 			return "", err
 		}
-		moved = e.id
 		// The unique index decides; this look is for the message.
 		taken, err := kindAt(ctx, tx, w, to)
 		if err != nil {
@@ -58,7 +45,7 @@ func (c *Catalog) Rename(ctx context.Context, call Call, kind Kind, from, to Ide
 			return "", err
 		}
 		return "", c.refuseTombstone(ctx, tx, op, call, to)
-	}, confirm)
+	})
 }
 
 func cannotRename(op string, from, to Identifier, taken Kind) error {

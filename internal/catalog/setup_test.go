@@ -34,6 +34,7 @@ type bench struct {
 	cat    *catalog.Catalog
 	jobs   *purge.Store
 	w      *tenant.Warehouse
+	owns   *catalog.Ownership
 }
 
 // hold stops transactions whose context asks for it, right before or right after COMMIT.
@@ -46,6 +47,8 @@ type stop struct {
 	reached chan struct{}
 	release chan struct{}
 	after   error // the answer in place of the commit's
+	// between runs once, after the commit and before its answer, which is lost then.
+	between func()
 }
 
 // downAfter lets one transaction commit, loses its answer, and refuses all that follow.
@@ -76,6 +79,11 @@ func (hold) after(ctx context.Context) error {
 		return errLost
 	}
 	if s, ok := ctx.Value(holdKey{}).(*stop); ok {
+		if f := s.between; f != nil {
+			s.between = nil
+			f()
+			return errLost
+		}
 		return s.after
 	}
 	return nil
@@ -107,6 +115,7 @@ func newBench(t *testing.T, server sqldbtest.Server) *bench {
 	ownership := catalog.NewOwnership(b.db, tenants)
 	b.jobs = purge.NewStore(b.db, job.Config{}, ownership.Hooks(), job.Observer{})
 	ownership.Bind(b.jobs)
+	b.owns = ownership
 	b.cat = catalog.New(catalog.Config{DB: b.db, Jobs: b.jobs})
 	return b
 }

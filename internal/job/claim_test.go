@@ -274,7 +274,11 @@ func explain(t *testing.T, db *sqldb.DB, text sqldb.Statement, args []any) strin
 		for i, name := range columns {
 			switch name {
 			case "table", "type", "key", "rows", "Extra":
-				fmt.Fprintf(&b, "%s ", *values[i].(*any))
+				value := *values[i].(*any)
+				if text, ok := value.([]byte); ok {
+					value = string(text)
+				}
+				fmt.Fprint(&b, value, " ")
 			}
 		}
 		fmt.Fprintln(&b)

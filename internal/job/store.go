@@ -73,7 +73,7 @@ func NewStore(db *sqldb.DB, table Table, cfg Config, hooks Hooks, obs Observer) 
 
 // statements are all templates of this package, rendered once for the store's table.
 var statements = []sqldb.Statement{
-	getRow, findRequest, claimable, claimableID, claimPending, readStale, claimStale, dropStale, endStale, expireAll,
+	getRow, findRequest, fence, claimable, claimableID, claimPending, readStale, claimStale, dropStale, endStale, expireAll,
 	heartbeat, saveRow, saveAhead, readSignals, anyWaiting, finishPending, finishEnded, confirmFinish,
 	requestCancel, cancelNow, retryRow, ackRow, pauseRow, resumeRow, gauges, pruneSucceeded, pruneOthers, pruneDelete,
 }

@@ -30,7 +30,7 @@ func (h *Handler) Run(ctx context.Context, run *job.Run) error {
 		return err
 	}
 	// As claimed: what the lease covers.
-	j.Phase, j.Cursor, j.Progress = row.Phase, row.Cursor, row.Progress
+	j.Phase, j.Cursor, j.Progress, j.Epoch = row.Phase, row.Cursor, row.Progress, row.LeaseEpoch
 	return h.walker.Run(ctx, j, run)
 }
 

@@ -37,5 +37,6 @@ type Job struct {
 	Phase            string
 	Cursor           string
 	Progress         json.RawMessage
+	Epoch            int64  // of the lease under which it runs
 	CreatedBy        string // the principal that dropped it
 }

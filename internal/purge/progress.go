@@ -36,6 +36,8 @@ type Progress struct {
 	LeftoversUnknown bool                `json:"leftoversUnknown,omitempty"`
 	Levels           map[string]*Tally   `json:"levels,omitempty"`
 	Samples          map[string][]Sample `json:"samples,omitempty"` // by kind: failed, damaged, skipped, leftover
+	// Notes say what a delete in this storage does not remove: versions, what is locked.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // Tally counts one level.

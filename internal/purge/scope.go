@@ -36,6 +36,22 @@ func newScope(ctx context.Context, host Host, j Job, space *blob.Space, deleteOu
 	}, nil
 }
 
+// notes are those of the storage that holds this table's files.
+func (s *scope) notes() (notes []string) {
+	for _, m := range s.space.Mounts() {
+		b, ok := m.Bucket.(blob.Noter)
+		if !ok || !slices.ContainsFunc(s.own, m.Root.Overlaps) {
+			continue
+		}
+		for _, note := range b.Notes() {
+			if !slices.Contains(notes, note) { // two roots may lie in one bucket
+				notes = append(notes, note)
+			}
+		}
+	}
+	return notes
+}
+
 // judge resolves a path that metadata names. An empty reason means that the object is to be deleted.
 func (s *scope) judge(ctx context.Context, uri string) (blob.Object, Reason, error) {
 	obj, err := s.space.Resolve(uri)

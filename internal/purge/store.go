@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/lethe-project/lethe/internal/fault"
 	"github.com/lethe-project/lethe/internal/job"
@@ -130,7 +131,8 @@ const (
 		UNION SELECT id FROM iceberg_cleanup_job WHERE warehouse_id = ? AND metadata_hash = ? AND id <> ?
 		AND (state IN ('PENDING', 'RUNNING') OR (state = 'FAILED' AND acked_at IS NULL)) LIMIT 1`
 
-	othersWithKey sqldb.Statement = "SELECT id FROM iceberg_cleanup_job WHERE warehouse_id = ? AND uuid_key = ? AND id <> ? LIMIT 1"
+	keysOf      sqldb.Statement = "SELECT warehouse_id, uuid_key FROM iceberg_cleanup_job WHERE id {in}"
+	idsWithKeys sqldb.Statement = "SELECT id, uuid_key FROM iceberg_cleanup_job WHERE warehouse_id = ? AND uuid_key {in}"
 )
 
 // Tombstone finds the PENDING or RUNNING job of an identifier. It looks after the entry
@@ -144,10 +146,54 @@ func (s *Store) Holder(ctx context.Context, tx *sqldb.Tx, warehouse int64, key, 
 	return one(tx.QueryRow(ctx, holder, warehouse, key, int64(except), warehouse, metadataHash, int64(except)))
 }
 
-// OthersWithKey reports whether any other row, ended ones included, has the uuid key.
-func (s *Store) OthersWithKey(ctx context.Context, tx *sqldb.Tx, warehouse int64, key string, except job.ID) (bool, error) {
-	_, found, err := one(tx.QueryRow(ctx, othersWithKey, warehouse, key, int64(except)))
-	return found, err
+// KeysOnlyOf returns, by warehouse, the uuid keys of the rows that no other row has,
+// ended ones included.
+func (s *Store) KeysOnlyOf(ctx context.Context, tx *sqldb.Tx, ids []job.ID) (map[int64][]string, error) {
+	own := map[int64]bool{}
+	list := make(sqldb.IDs, len(ids))
+	for i, id := range ids {
+		list[i], own[int64(id)] = int64(id), true
+	}
+	keys := map[int64][]string{}
+	for part := range slices.Chunk(list, tx.Dialect().MaxList) {
+		err := pairs(ctx, tx, keysOf, []any{part}, func(warehouse int64, key string) { keys[warehouse] = append(keys[warehouse], key) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	for warehouse, mine := range keys {
+		held := map[string]bool{}
+		for part := range slices.Chunk(mine, tx.Dialect().MaxList) {
+			err := pairs(ctx, tx, idsWithKeys, []any{warehouse, sqldb.Strings(part)}, func(id int64, key string) {
+				if !own[id] {
+					held[key] = true
+				}
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+		keys[warehouse] = slices.DeleteFunc(mine, func(key string) bool { return held[key] })
+	}
+	return keys, nil
+}
+
+// pairs reads rows of a number and a text.
+func pairs(ctx context.Context, tx *sqldb.Tx, s sqldb.Statement, args []any, each func(n int64, text string)) error {
+	rows, err := tx.Query(ctx, s, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var n int64
+		var text string
+		if err := rows.Scan(&n, &text); err != nil {
+			return err
+		}
+		each(n, text)
+	}
+	return rows.Err()
 }
 
 // FindByRequest finds the job that a request made, to read back an ambiguous commit.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -191,11 +192,9 @@ func TestStoreHolders(t *testing.T) {
 			t.Fatal(err)
 		}
 		check("acknowledged", holder(7, "k-t", "h-t", 0), none)
-		others := func(except job.ID) bool {
-			return inTx(t, db, func(tx *sqldb.Tx) (bool, error) { return s.OthersWithKey(t.Context(), tx, 7, "k-t", except) })
-		}
-		if !others(0) || others(id) {
-			t.Errorf("others with the key: %v, %v", others(0), others(id))
+		only := inTx(t, db, func(tx *sqldb.Tx) (map[int64][]string, error) { return s.KeysOnlyOf(t.Context(), tx, []job.ID{id}) })
+		if !slices.Equal(only[7], []string{"k-t"}) {
+			t.Errorf("keys that only this row has: %v", only)
 		}
 		found := inTx(t, db, func(tx *sqldb.Tx) (a answer, err error) {
 			a.id, a.found, err = s.FindByRequest(t.Context(), tx, "r-onet")

@@ -91,6 +91,7 @@ func (a *walk) run(ctx context.Context) error {
 	if a.scope, err = newScope(ctx, a.host, a.job, space, a.cfg.DeleteOutside); err != nil {
 		return err
 	}
+	a.progress.Notes = a.scope.notes()
 	switch err := a.readRoot(ctx); {
 	case err == nil && a.job.Type == View && !a.root.GCEnabled():
 		return a.keepView(ctx)

@@ -15,16 +15,13 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/lethe-project/lethe/internal/blob"
 	"github.com/lethe-project/lethe/internal/blob/deletepool"
-	"github.com/lethe-project/lethe/internal/blob/local"
 	"github.com/lethe-project/lethe/internal/catalog"
 	"github.com/lethe-project/lethe/internal/job"
 	"github.com/lethe-project/lethe/internal/purge"
@@ -119,44 +116,16 @@ func (s *server) open(ctx context.Context) error {
 	if err := s.db.Migrate(ctx, tenant.Migrations, purge.Migrations, catalog.Migrations); err != nil {
 		return err
 	}
-	space, root, err := s.openStorage()
+	storage, err := s.openStorage(ctx)
 	if err != nil {
 		return err
 	}
-	if s.tenants, err = tenant.Open(ctx, s.db, tenant.Storage{RootURI: root, Space: space}); err != nil {
+	if s.tenants, err = tenant.Open(ctx, s.db, storage); err != nil {
 		return err
 	}
-	s.started.Database, s.started.Storage = s.set.RedactedDatabase(), root
+	s.started.Database, s.started.Storage = s.set.RedactedDatabase(), storage.RootURI
 	return s.openPurge(ctx)
 }
-
-// openStorage opens the default warehouse's root and its allowed locations.
-func (s *server) openStorage() (*blob.Space, string, error) {
-	dir, err := s.set.StorageDir()
-	if err != nil {
-		return nil, "", fmt.Errorf("server: storage: %w", err)
-	}
-	mounts := make([]blob.Mount, 0, 1+len(s.set.Warehouse.AllowedLocations))
-	for _, where := range append([]string{dir}, s.set.Warehouse.AllowedLocations...) {
-		root, err := blob.ParseLocation(where)
-		if err != nil {
-			return nil, "", fmt.Errorf("server: storage: %w", err)
-		}
-		bucket, err := local.Open(pathOf(root))
-		if err != nil {
-			return nil, "", fmt.Errorf("server: storage %s: %w", root, err)
-		}
-		s.onClose(bucket.Close)
-		mounts = append(mounts, blob.Mount{Root: root, Bucket: bucket})
-	}
-	space, err := blob.NewSpace(mounts...)
-	if err != nil {
-		return nil, "", fmt.Errorf("server: storage: %w", err)
-	}
-	return space, string(space.Root()), nil
-}
-
-func pathOf(l blob.Location) string { return filepath.FromSlash(string(l)[len("file://"):]) }
 
 // openPurge builds the purge jobs and the catalog, which hands them its dropped tables.
 func (s *server) openPurge(ctx context.Context) error {
@@ -291,7 +260,7 @@ func (s *server) housekeeping(ctx context.Context) (stop func()) {
 				return
 			case <-tick.C:
 			}
-			if _, err := s.catalog.ExpireKeys(ctx, s.set.IdempotencyLifetime); err != nil && ctx.Err() == nil {
+			if err := s.catalog.Expire(ctx, s.set.IdempotencyLifetime); err != nil && ctx.Err() == nil {
 				s.log.WarnContext(ctx, "old idempotency keys not removed", "error", err)
 			}
 		}

@@ -26,7 +26,7 @@ type Settings struct {
 	Data    string `name:"data" default:"./lethe-data" help:"Folder of the embedded database, the local store, the admin token and the key file." placeholder:"DIR"`
 	Listen  string `name:"listen" default:"127.0.0.1:8181" help:"Address to serve on." placeholder:"HOST:PORT"`
 	Config  string `name:"config" help:"YAML file with settings." placeholder:"FILE"`
-	Storage string `name:"storage" help:"Where tables live: a directory or file:// URL. Empty means DATA/warehouse." placeholder:"URL"`
+	Storage string `name:"storage" help:"Where tables live: a directory, a file:// URL or s3://BUCKET/PREFIX?endpoint=URL&region=NAME&path-style=true (all three optional; credentials come from the AWS SDK's default chain). Empty means DATA/warehouse." placeholder:"URL"`
 	// The database URL may hold a password: print it with RedactedDatabase only.
 	Database string `name:"database" help:"sqlite:PATH, postgres://… or mysql://… (MySQL, MariaDB, TiDB). Empty means sqlite:DATA/lethe.db." placeholder:"URL"`
 
@@ -121,7 +121,7 @@ func (s *Settings) RedactedDatabase() string {
 	return u.Redacted()
 }
 
-// StorageDir returns the absolute directory below which tables live.
+// StorageDir returns the absolute directory below which tables live, if not in S3.
 func (s *Settings) StorageDir() (string, error) {
 	if s.Storage == "" {
 		return filepath.Abs(s.Path("warehouse"))
@@ -131,7 +131,7 @@ func (s *Settings) StorageDir() (string, error) {
 		return filepath.Abs(s.Storage)
 	}
 	if scheme != "file" {
-		return "", fmt.Errorf("%s:// is not supported yet: give a directory or a file:// URL", scheme)
+		return "", fmt.Errorf("%s:// is not supported yet: give a directory, a file:// or an s3:// URL", scheme)
 	}
 	u, err := url.Parse(s.Storage)
 	switch {

@@ -59,7 +59,7 @@ func (v *validator) places(s *Settings) {
 	if s.Data == "" {
 		v.bad("data", "must name a folder")
 	}
-	if _, err := s.StorageDir(); err != nil {
+	if _, err := s.storagePlace(); err != nil {
 		v.bad("storage", "%w", err)
 	}
 	scheme, rest, _ := strings.Cut(s.DatabaseURL(), ":")
@@ -76,8 +76,8 @@ func (v *validator) places(s *Settings) {
 		v.bad("database", "must be sqlite:PATH, postgres://user:password@host:port/name or mysql://user:password@host:port/name")
 	}
 	for _, location := range s.Warehouse.AllowedLocations {
-		if scheme, rest, ok := strings.Cut(location, "://"); !ok || scheme == "" || strings.Trim(rest, "/") == "" {
-			v.bad("warehouse.allowed-locations", "%q is no location such as file:///data/shared", location)
+		if _, err := s.allowedPlace(location); err != nil {
+			v.bad("warehouse.allowed-locations", "%w", err)
 		}
 	}
 }

@@ -158,7 +158,7 @@ func TestRefused(t *testing.T) {
 		{name: "open door", args: []string{"--listen=0.0.0.0:8181", "--authentication=none"}, want: []string{"without authentication", "LETHE_LISTEN"}},
 		{name: "open door on all interfaces", args: []string{"--listen=:8181", "--authentication=none"}, want: []string{"without authentication"}},
 		{name: "listen without port", args: []string{"--listen=localhost"}, want: []string{"HOST:PORT"}},
-		{name: "s3 not yet", args: []string{"--storage=s3://bucket/x"}, want: []string{"storage", "s3://", "not supported yet"}},
+		{name: "another store", args: []string{"--storage=gs://bucket/x"}, want: []string{"storage", "gs://", "not supported yet"}},
 		{name: "file URL with a host", args: []string{"--storage=file://data/x"}, want: []string{`"data"`, "file:///path"}},
 		{name: "unknown database", args: []string{"--database=oracle://u:geheim@h/x"}, want: []string{"sqlite:PATH"}, not: "geheim"},
 		{name: "broken database URL", args: []string{"--database=postgres://u:ge%heim@h/x"}, want: []string{"percent-encode"}, not: "heim"},

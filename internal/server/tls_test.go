@@ -72,5 +72,7 @@ func TestTLS(t *testing.T) {
 	if err := os.WriteFile(broken, []byte("no certificate"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, config(t, t.TempDir(), nil, "--tls-cert-file", broken, "--tls-key-file", key))
+	if err := refused(t, config(t, t.TempDir(), nil, "--tls-cert-file", broken, "--tls-key-file", key)); !strings.Contains(err.Error(), "tls-cert-file") {
+		t.Errorf("error %v", err)
+	}
 }

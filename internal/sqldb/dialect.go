@@ -36,6 +36,9 @@ const (
 //	{name:N}            text compared by bytes, at most N bytes
 //	{text}              long text, {bytes} long binary
 //	{table}             ends CREATE TABLE (engine options)
+//
+// A reference is a line of its own, FOREIGN KEY (a) REFERENCES t (b): MySQL 8 ignores one
+// that stands with its column.
 type Statement string
 
 // IDs is a list argument for {in}.

@@ -65,7 +65,7 @@ func (db *DB) provider(o Migrations) (*goose.Provider, error) {
 	case SQLite: // one server
 	case Postgres:
 		engine = goose.DialectPostgres
-		locker, err := lock.NewPostgresSessionLocker()
+		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300)) // every second, for 5 minutes
 		if err != nil {
 			return nil, err
 		}

@@ -40,6 +40,9 @@ type Warehouse struct {
 	Name       string // the catalog of Gravitino-style paths, and the REST prefix
 	RootURI    string // as it was given, the base of default locations
 	Space      *blob.Space
+	// ClientConfig are the properties that a client's FileIO needs to reach the files of
+	// the root. It holds no secret.
+	ClientConfig map[string]string
 
 	markers map[blob.Location]string // of the roots that can be away
 }
@@ -71,15 +74,16 @@ type Directory struct {
 
 // Storage is where the default warehouse lives.
 type Storage struct {
-	RootURI string
-	Space   *blob.Space
+	RootURI      string
+	Space        *blob.Space
+	ClientConfig map[string]string // see Warehouse
 }
 
 // Open makes the default tenant and warehouse when they are missing. It refuses a
 // storage root that differs from the one the warehouse was made with: its tables
 // would be out of reach.
 func Open(ctx context.Context, db *sqldb.DB, storage Storage) (*Directory, error) {
-	w := &Warehouse{TenantName: Default, Name: Default, RootURI: storage.RootURI, Space: storage.Space}
+	w := &Warehouse{TenantName: Default, Name: Default, RootURI: storage.RootURI, Space: storage.Space, ClientConfig: storage.ClientConfig}
 	err := db.Tx(ctx, func(tx *sqldb.Tx) error {
 		if _, err := tx.Exec(ctx, insertTenant, Default); err != nil {
 			return err

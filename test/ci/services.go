@@ -50,17 +50,19 @@ func (r *run) startServices(ctx context.Context) []*service {
 			s.env, s.err = prepare(ctx)
 		}()
 	}
-	cluster := &postgres{}
+	cluster, gateway := &postgres{}, &versitygw{}
 	r.onClose(func() {
 		for _, s := range services {
 			<-s.done
 		}
 		cluster.stop()
+		gateway.stop()
 	})
 	begin("C compiler of the race detector", func(ctx context.Context) ([]string, error) {
 		return nil, need(ctx, func() bool { return has("cc") || has("gcc") }, "gcc", "libc6-dev")
 	})
 	begin("PostgreSQL", cluster.start)
+	begin("S3 gateway", gateway.start)
 	begin("PyIceberg", pyiceberg)
 	begin("DuckDB", duckdb)
 	begin("Java suites", java)

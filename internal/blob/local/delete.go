@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
 	"path"
 	"syscall"
 
@@ -54,7 +53,7 @@ func (b *Bucket) deleteIn(ctx context.Context, dir string, indexes []int, bases 
 		}
 		r.Outcome, r.Err = blob.Failed, e
 	}
-	d, err := b.root.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY, 0)
+	d, err := b.root.openDir(dir)
 	if err != nil {
 		for _, i := range indexes {
 			settle(i, err)

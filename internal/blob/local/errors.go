@@ -26,7 +26,7 @@ func (b *Bucket) wrap(op string, key blob.Key, err error) *blob.Error {
 		e.Class = blob.NotExist
 	case errors.Is(err, fs.ErrExist):
 		e.Class = blob.Exist
-	case errors.Is(err, fs.ErrPermission), b.escapes != nil && errors.Is(err, b.escapes):
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, errLink):
 		e.Class = blob.Denied
 	default:
 		var errno syscall.Errno

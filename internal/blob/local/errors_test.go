@@ -29,7 +29,7 @@ func TestErrorClasses(t *testing.T) {
 		{syscall.EMFILE, "delete", blob.Unavailable},
 		{syscall.ENFILE, "open", blob.Unavailable},
 		{syscall.EBUSY, "delete", blob.Other},
-		{syscall.ELOOP, "open", blob.Other},
+		{syscall.ELOOP, "open", blob.Denied},
 	} {
 		err := (&Bucket{}).wrap(test.op, "k", &fs.PathError{Op: "x", Path: "k", Err: test.errno})
 		if err.Class != test.want {

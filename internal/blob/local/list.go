@@ -57,7 +57,7 @@ func (b *Bucket) files(ctx context.Context, dir, base string, fn func(blob.Info)
 		}
 		return e
 	}
-	d, err := b.root.Open(path.Join(".", dir))
+	d, err := b.root.openDir(path.Join(".", dir))
 	if err != nil {
 		return nil, failed(err)
 	}
@@ -76,7 +76,7 @@ func (b *Bucket) files(ctx context.Context, dir, base string, fn func(blob.Info)
 				subs = append(subs, name)
 				continue
 			}
-			st, err := entry.Info()
+			st, err := statIn(d, name)
 			if errors.Is(err, fs.ErrNotExist) {
 				continue
 			}

@@ -1,10 +1,11 @@
 // Package local is a Bucket in a directory of the local file system.
 //
 // Keys are slash-separated paths below the directory; "//", "." and ".." are cleaned
-// away first. Every access goes through os.Root: no key and no symbolic link reaches
-// anything outside of the directory.
+// away first.
 //
 // Invariants:
+//   - No symbolic link below the root is followed: a link would make one table's key name
+//     another table's file. The root itself may be a link; it is resolved once, by Open.
 //   - Nothing is ever overwritten. Put writes a temporary name beside the final one
 //     and links it there; the link fails when the name is taken.
 //   - What Put has acknowledged survives a loss of power: the file, its name and the
@@ -15,17 +16,15 @@
 //     them, so that those a crash left behind are told apart and go with their directory.
 //
 // Failure model: a full disk, an I/O error and the lack of descriptors are trouble of
-// the store as a whole (Unavailable); missing permissions and links that lead outside
-// are Denied; names the file system cannot hold are Invalid to write and absent to
+// the store as a whole (Unavailable); missing permissions and paths through a link are
+// Denied; names the file system cannot hold are Invalid to write and absent to
 // everything else.
 package local
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"strings"
@@ -44,8 +43,7 @@ const (
 // Bucket is a directory of the local file system. It implements blob.Bucket and
 // blob.DirPruner.
 type Bucket struct {
-	root    *os.Root
-	escapes error // what os.Root says of a path that leads outside
+	root *root
 
 	// parents is held shared while a file is created in a directory, and exclusively
 	// while directories are made and synced: nobody writes into a directory whose own
@@ -65,20 +63,15 @@ func Open(dir string) (*Bucket, error) {
 	if err := os.MkdirAll(dir, dirMode); err != nil {
 		return nil, fmt.Errorf("local: %w", err)
 	}
-	root, err := os.OpenRoot(dir)
+	root, err := openRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("local: %w", err)
 	}
-	b := &Bucket{root: root}
-	var pathErr *fs.PathError
-	if _, err := root.Lstat(".."); errors.As(err, &pathErr) {
-		b.escapes = pathErr.Err
-	}
-	return b, nil
+	return &Bucket{root: root}, nil
 }
 
 // Close releases the directory. Calls under way end normally.
-func (b *Bucket) Close() error { return b.root.Close() }
+func (b *Bucket) Close() error { return b.root.close() }
 
 // Open streams a file.
 func (b *Bucket) Open(_ context.Context, key blob.Key) (io.ReadCloser, blob.Info, error) {
@@ -87,7 +80,7 @@ func (b *Bucket) Open(_ context.Context, key blob.Key) (io.ReadCloser, blob.Info
 		return nil, blob.Info{}, noObject("open", key)
 	}
 	// Without O_NONBLOCK a FIFO of that name would hold the caller for ever.
-	f, err := b.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := b.root.open(name, os.O_RDONLY|syscall.O_NONBLOCK)
 	if err != nil {
 		return nil, blob.Info{}, b.wrap("open", key, err)
 	}
@@ -99,7 +92,7 @@ func (b *Bucket) Open(_ context.Context, key blob.Key) (io.ReadCloser, blob.Info
 		_ = f.Close()
 		return nil, blob.Info{}, b.wrap("open", key, err)
 	}
-	return f, info(key, st), nil
+	return f, blob.Info{Key: key, Size: st.Size(), ModTime: st.ModTime()}, nil
 }
 
 // Stat describes a file.
@@ -108,8 +101,8 @@ func (b *Bucket) Stat(_ context.Context, key blob.Key) (blob.Info, error) {
 	if !ok {
 		return blob.Info{}, noObject("stat", key)
 	}
-	st, err := b.root.Stat(name)
-	if err == nil && !st.Mode().IsRegular() {
+	st, err := b.root.stat(name)
+	if err == nil && !st.regular() {
 		err = errNoFile
 	}
 	if err != nil {
@@ -118,8 +111,8 @@ func (b *Bucket) Stat(_ context.Context, key blob.Key) (blob.Info, error) {
 	return info(key, st), nil
 }
 
-func info(key blob.Key, st fs.FileInfo) blob.Info {
-	return blob.Info{Key: key, Size: st.Size(), ModTime: st.ModTime()}
+func info(key blob.Key, st status) blob.Info {
+	return blob.Info{Key: key, Size: st.size, ModTime: st.mod}
 }
 
 // clean returns the path of key below the root. ok is false for what can be no file's

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"io"
 	"io/fs"
+	"os"
 	"strings"
 
 	"github.com/lethe-project/lethe/internal/blob"
@@ -16,7 +18,12 @@ const markerName = ".lethe-root"
 
 // Marker returns the mark of this root; an error of class NotExist when it has none.
 func (b *Bucket) Marker(context.Context) (string, error) {
-	data, err := b.root.ReadFile(markerName)
+	f, err := b.root.open(markerName, os.O_RDONLY)
+	if err != nil {
+		return "", b.wrap("marker", markerName, err)
+	}
+	defer func() { _ = f.Close() }()
+	data, err := io.ReadAll(f)
 	if err != nil {
 		return "", b.wrap("marker", markerName, err)
 	}
@@ -27,16 +34,27 @@ func (b *Bucket) Marker(context.Context) (string, error) {
 func (b *Bucket) MakeMarker(ctx context.Context) (string, error) {
 	mark := rand.Text()
 	temp := tempPrefix + mark
-	if err := b.root.WriteFile(temp, []byte(mark+"\n"), fileMode); err != nil {
-		return "", b.wrap("marker", markerName, err)
+	failed := func(err error) (string, error) { return "", b.wrap("marker", markerName, err) }
+	d, err := b.root.openDir(".")
+	if err != nil {
+		return failed(err)
 	}
-	defer func() { _ = b.root.Remove(temp) }() // left over, it is as harmless as any temporary name
-	err := b.root.Link(temp, markerName)
+	defer func() { _ = d.Close() }()
+	f, err := openIn(d, temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+	if err != nil {
+		return failed(err)
+	}
+	defer func() { _ = unlink(d, temp) }() // left over, it is as harmless as any temporary name
+	_, err = f.WriteString(mark + "\n")
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return failed(err)
+	}
+	err = link(d, temp, markerName)
 	if errors.Is(err, fs.ErrExist) {
 		return b.Marker(ctx)
 	}
 	if err != nil {
-		return "", b.wrap("marker", markerName, err)
+		return failed(err)
 	}
 	return mark, nil
 }

@@ -64,14 +64,15 @@ func (b *Bucket) PruneDirs(ctx context.Context, keys []blob.Key, top blob.Key) e
 
 // removeEmpty removes dir if it is an empty directory.
 func (b *Bucket) removeEmpty(dir string) error {
-	parent, err := b.root.Open(path.Dir(dir))
+	parent, err := b.root.openDir(path.Dir(dir))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = parent.Close() }()
-	err = rmdir(parent, path.Base(dir))
-	if isNotEmpty(err) && b.removeLeftovers(dir) {
-		err = rmdir(parent, path.Base(dir))
+	base := path.Base(dir)
+	err = rmdir(parent, base)
+	if isNotEmpty(err) && removeLeftovers(parent, base) {
+		err = rmdir(parent, base)
 	}
 	return err
 }
@@ -90,8 +91,8 @@ func isNotEmpty(err error) bool {
 
 // removeLeftovers removes the temporary files of dead writers from a directory that
 // holds nothing else, and reports whether it is worth trying to remove it again.
-func (b *Bucket) removeLeftovers(dir string) bool {
-	d, err := b.root.Open(dir)
+func removeLeftovers(parent *os.File, base string) bool {
+	d, err := openIn(parent, base, os.O_RDONLY|syscall.O_DIRECTORY, 0)
 	if err != nil {
 		return false
 	}
@@ -112,7 +113,7 @@ func (b *Bucket) removeLeftovers(dir string) bool {
 		temps = append(temps, names...)
 	}
 	for _, name := range temps {
-		if err := b.removeLeftover(d, path.Join(dir, name)); err != nil {
+		if err := removeLeftover(d, name); err != nil {
 			return false
 		}
 	}
@@ -121,8 +122,8 @@ func (b *Bucket) removeLeftovers(dir string) bool {
 
 // removeLeftover removes one temporary file unless its writer lives, which holds the
 // lock on it.
-func (b *Bucket) removeLeftover(d *os.File, name string) error {
-	f, err := b.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+func removeLeftover(d *os.File, name string) error {
+	f, err := openIn(d, name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}
@@ -130,5 +131,5 @@ func (b *Bucket) removeLeftover(d *os.File, name string) error {
 	if err := tryLock(f); err != nil {
 		return fmt.Errorf("temporary file in use: %w", err)
 	}
-	return unlink(d, path.Base(name))
+	return unlink(d, name)
 }

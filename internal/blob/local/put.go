@@ -23,14 +23,16 @@ func (b *Bucket) Put(ctx context.Context, key blob.Key, body io.Reader) error {
 	if !ok {
 		return &blob.Error{Op: "put", Key: key, Class: blob.Invalid, Err: errNoName}
 	}
-	f, temp, err := b.createTemp(path.Dir(name))
+	base := path.Base(name)
+	d, f, temp, err := b.createTemp(path.Dir(name))
 	if err != nil {
 		return b.wrap("put", key, err)
 	}
 	// While the temporary file stands its directory is not empty, and cannot be pruned.
 	defer func() {
-		_ = b.root.Remove(temp)
+		_ = unlink(d, temp)
 		_ = f.Close()
+		_ = d.Close()
 	}()
 	if _, err := io.Copy(f, ctxReader{ctx, body}); err != nil {
 		return b.wrap("put", key, err)
@@ -38,46 +40,59 @@ func (b *Bucket) Put(ctx context.Context, key blob.Key, body io.Reader) error {
 	if err := f.Sync(); err != nil {
 		return b.wrap("put", key, err)
 	}
-	if err := b.root.Link(temp, name); err != nil {
+	if err := link(d, temp, base); err != nil {
 		return b.wrap("put", key, err)
 	}
-	if isCRC(path.Base(name)) {
+	if isCRC(base) {
 		b.crc.forget(path.Dir(name))
 	}
-	if err := b.syncDir(path.Dir(name)); err != nil {
+	if err := d.Sync(); err != nil {
 		return b.wrap("put", key, err)
 	}
 	return nil
 }
 
-// createTemp makes a locked temporary file in dir, and dir itself if it is missing.
-func (b *Bucket) createTemp(dir string) (*os.File, string, error) {
+// createTemp makes a locked temporary file in dir, and dir itself if it is missing. It
+// returns the directory too, open.
+func (b *Bucket) createTemp(dir string) (d, f *os.File, temp string, err error) {
 	var last error
 	for range createTries {
-		temp := path.Join(dir, tempPrefix+rand.Text())
-		b.parents.RLock()
-		f, err := b.root.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, fileMode)
-		b.parents.RUnlock()
+		temp = tempPrefix + rand.Text()
+		d, f, err = b.createIn(dir, temp)
 		if errors.Is(err, fs.ErrNotExist) {
 			last = err
 			if err := b.makeParents(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return nil, "", err
+				return nil, nil, "", err
 			}
 			continue
 		}
 		if err != nil {
-			return nil, "", err
+			return nil, nil, "", err
 		}
 		if err := tryLock(f); err == nil {
-			if _, err := b.root.Lstat(temp); err == nil {
-				return f, temp, nil
+			if _, err := statIn(d, temp); err == nil {
+				return d, f, temp, nil
 			}
 		}
 		// Taken for a leftover between the create and the lock.
 		last = fs.ErrNotExist
 		_ = f.Close()
+		_ = d.Close()
 	}
-	return nil, "", fmt.Errorf("directory vanishes as often as it is made: %w", last)
+	return nil, nil, "", fmt.Errorf("directory vanishes as often as it is made: %w", last)
+}
+
+func (b *Bucket) createIn(dir, temp string) (d, f *os.File, err error) {
+	b.parents.RLock()
+	defer b.parents.RUnlock()
+	if d, err = b.root.openDir(dir); err != nil {
+		return nil, nil, err
+	}
+	if f, err = openIn(d, temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, fileMode); err != nil {
+		_ = d.Close()
+		return nil, nil, err
+	}
+	return d, f, nil
 }
 
 // makeParents makes dir and everything above it, and makes their names durable.
@@ -88,26 +103,28 @@ func (b *Bucket) makeParents(dir string) error {
 		if i < len(dir) && dir[i] != '/' {
 			continue
 		}
-		err := b.root.Mkdir(dir[:i], dirMode)
-		if errors.Is(err, fs.ErrExist) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if err := b.syncDir(path.Dir(dir[:i])); err != nil {
+		if err := b.makeDir(dir[:i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (b *Bucket) syncDir(dir string) error {
-	f, err := b.root.Open(dir)
+// makeDir makes one directory, if it is missing.
+func (b *Bucket) makeDir(dir string) error {
+	parent, err := b.root.openDir(path.Dir(dir))
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close())
+	defer func() { _ = parent.Close() }()
+	err = mkdir(parent, path.Base(dir))
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return parent.Sync()
 }
 
 // ctxReader ends a copy when its context does.

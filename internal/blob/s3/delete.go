@@ -11,9 +11,13 @@ import (
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/lethe-project/lethe/internal/blob"
 )
+
+// LeaseHeader carries the lease of every delete, see blob.WithLease.
+const LeaseHeader = "X-Lethe-Lease"
 
 // lateness is how long after the begin of a DeleteMany it still sends requests.
 const lateness = 5 * time.Second
@@ -80,7 +84,7 @@ func (d *deletion) late(ctx context.Context) *blob.Error {
 	switch {
 	case ctx.Err() != nil:
 		return failed("delete", "", blob.Other, context.Cause(ctx))
-	case time.Since(d.began) > lateness:
+	case time.Since(d.began) > d.lateness:
 		return failed("delete", "", blob.Other, errLate)
 	}
 	return nil
@@ -133,7 +137,7 @@ func (d *deletion) request(ctx context.Context, names []string) (*awss3.DeleteOb
 	defer cancel()
 	out, err := d.client.DeleteObjects(inner, &awss3.DeleteObjectsInput{
 		Bucket: &d.cfg.Bucket, Delete: &types.Delete{Objects: objects, Quiet: aws.Bool(false)},
-	})
+	}, named(ctx))
 	if err == nil {
 		return out, nil
 	}
@@ -152,11 +156,20 @@ func (d *deletion) alone(ctx context.Context, name string) {
 	}
 	inner, cancel := d.limited(ctx)
 	defer cancel()
-	if _, err := d.client.DeleteObject(inner, &awss3.DeleteObjectInput{Bucket: &d.cfg.Bucket, Key: &name}); err != nil {
+	if _, err := d.client.DeleteObject(inner, &awss3.DeleteObjectInput{Bucket: &d.cfg.Bucket, Key: &name}, named(ctx)); err != nil {
 		d.settleError(name, fail(ctx, "delete", "", err))
 		return
 	}
 	d.settle(name, blob.Deleted, nil)
+}
+
+// named puts the lease of ctx into a request.
+func named(ctx context.Context) func(*awss3.Options) {
+	return func(o *awss3.Options) {
+		if lease := blob.LeaseOf(ctx); lease != "" {
+			o.APIOptions = append(o.APIOptions, smithyhttp.SetHeaderValue(LeaseHeader, lease))
+		}
+	}
 }
 
 // settleError tells a store that complains about missing keys from one in trouble.

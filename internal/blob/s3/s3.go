@@ -62,6 +62,7 @@ type Bucket struct {
 	transport *http.Transport
 	root      string // what every key begins with: the prefix and a slash, or nothing
 	retry     func(*awss3.Options)
+	lateness  time.Duration
 	notes     []string
 }
 
@@ -73,7 +74,7 @@ var (
 // Open returns the bucket. A bucket that the store does not know is an error; a store
 // that is out of reach is none, it may come back.
 func Open(ctx context.Context, cfg Config) (*Bucket, error) {
-	b := &Bucket{cfg: cfg.withDefaults()}
+	b := &Bucket{cfg: cfg.withDefaults(), lateness: lateness}
 	if cfg.Prefix != "" {
 		b.root = cfg.Prefix + "/"
 	}

@@ -172,6 +172,37 @@ func TestBulkDelete(t *testing.T) {
 	}
 }
 
+// What was not sent in time is sent by nobody: the pool asks for admission again first.
+func TestLateDeletes(t *testing.T) {
+	t.Parallel()
+	b := open(t, stub(t, after(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("a late request: %s %s", r.Method, r.URL)
+	})))
+	s3.SetLateness(b, -1)
+	for _, r := range b.DeleteMany(t.Context(), []blob.Key{"a", "b", "c\n"}) {
+		if r.Outcome != blob.Failed || blob.ClassOf(r.Err) != blob.Other {
+			t.Errorf("%+v, want it failed, to be tried again", r)
+		}
+	}
+}
+
+func TestDeletesNameTheirLease(t *testing.T) {
+	t.Parallel()
+	leases := make(chan string, 2)
+	b := open(t, stub(t, after(func(w http.ResponseWriter, r *http.Request) {
+		leases <- r.Header.Get(s3.LeaseHeader)
+		w.WriteHeader(http.StatusNoContent)
+	})))
+	ctx := blob.WithLease(t.Context(), "host/1 purge-7 3")
+	b.DeleteMany(ctx, []blob.Key{"a", "b"})
+	b.DeleteMany(ctx, []blob.Key{"a"})
+	for range 2 {
+		if got := <-leases; got != "host/1 purge-7 3" {
+			t.Errorf("lease %q", got)
+		}
+	}
+}
+
 func TestClasses(t *testing.T) {
 	t.Parallel()
 	const none = blob.Class(99) // the operation is not asked

@@ -1,8 +1,10 @@
+-- No foreign key names warehouses: its check would lock the row that explicit locations
+-- take exclusively, and put plain creates in line behind them.
 -- Names compare by bytes. namespaces.name is a JSON array of levels. parent_id 0 is
 -- the top of a warehouse.
 CREATE TABLE namespaces (
     id {serial},
-    warehouse_id BIGINT NOT NULL REFERENCES warehouses (id),
+    warehouse_id BIGINT NOT NULL,
     parent_id BIGINT NOT NULL,
     name {name:1024} NOT NULL,
     location {name:1100} NOT NULL,
@@ -16,8 +18,8 @@ CREATE INDEX namespaces_parent ON namespaces (warehouse_id, parent_id, name);
 -- metadata_location in hex, uuid_key the key of table_uuids.
 CREATE TABLE tabulars (
     id {serial},
-    warehouse_id BIGINT NOT NULL REFERENCES warehouses (id),
-    namespace_id BIGINT NOT NULL REFERENCES namespaces (id),
+    warehouse_id BIGINT NOT NULL,
+    namespace_id BIGINT NOT NULL,
     kind SMALLINT NOT NULL,
     name {name:255} NOT NULL,
     uuid {name:36} NOT NULL,
@@ -27,7 +29,8 @@ CREATE TABLE tabulars (
     metadata_hash {name:64} NOT NULL,
     created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,
-    UNIQUE (namespace_id, name)
+    UNIQUE (namespace_id, name),
+    FOREIGN KEY (namespace_id) REFERENCES namespaces (id)
 ){table};
 CREATE INDEX tabulars_uuid ON tabulars (warehouse_id, uuid_key);
 CREATE INDEX tabulars_metadata ON tabulars (warehouse_id, metadata_hash);

@@ -56,6 +56,9 @@ func translate(err error, commits bool) answer {
 	if name, ok := names[fault.CodeOf(err)]; ok {
 		a.name = name
 	}
+	if fault.CodeOf(err) == catalog.CodeTwin {
+		return answer{http.StatusTooManyRequests, "SlowDownException"}
+	}
 	if !commits {
 		return a
 	}

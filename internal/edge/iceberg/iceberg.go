@@ -188,9 +188,17 @@ func (e *edge) config(c *call) error {
 		return err
 	}
 	return e.reply(c, http.StatusOK, map[string]any{
-		"defaults":                 map[string]string{},
+		"defaults":                 clientConfig(w),
 		"overrides":                map[string]string{"prefix": w.Name},
 		"endpoints":                e.endpoints,
 		"idempotency-key-lifetime": fmt.Sprintf("PT%dS", int64(e.KeyLifetime.Seconds())),
 	})
+}
+
+// clientConfig is what a client's FileIO needs, never nil: null is no JSON object.
+func clientConfig(w *tenant.Warehouse) map[string]string {
+	if w.ClientConfig == nil {
+		return map[string]string{}
+	}
+	return w.ClientConfig
 }

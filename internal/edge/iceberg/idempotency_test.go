@@ -29,6 +29,10 @@ func keyedRoutes(b *bench) []keyed {
 		b.table(ns, name)
 	}
 	b.namespace("gone")
+	for _, name := range []string{"replaced", "viewdrop", "viewfrom"} {
+		b.do("POST", ns+"/views", viewBody(name)).want(200)
+	}
+	b.table(ns, "unregister")
 	file := b.do("GET", b.table(ns, "registered"), "").want(200).text("metadata-location")
 	b.do("DELETE", ns+"/tables/registered", "").want(204)
 	change := func(table, requirement string) string {
@@ -49,6 +53,11 @@ func keyedRoutes(b *bench) []keyed {
 		{"commit of nothing", "POST", ns + "/tables/commit", `{"requirements":[],"updates":[]}`, 200, true, ns + "/tables/none", setProperty("k", "v"), 404},
 		{"drop table", "DELETE", ns + "/tables/drop", "", 204, false, ns + "/tables/none", "", 404},
 		{"purge table", "DELETE", ns + "/tables/purge?purgeRequested=true", "", 204, false, ns + "/tables/none?purgeRequested=true", "", 404},
+		{"unregister table", "POST", ns + "/tables/unregister/unregister", "", 200, false, ns + "/tables/none/unregister", "", 404},
+		{"create view", "POST", ns + "/views", viewBody("viewmade"), 200, false, ns + "/views", viewBody("commit"), 409},
+		{"replace view", "POST", ns + "/views/replaced", replaceBody("SELECT 2"), 200, true, ns + "/views/none", replaceBody("SELECT 2"), 404},
+		{"drop view", "DELETE", ns + "/views/viewdrop", "", 204, false, ns + "/views/none", "", 404},
+		{"rename view", "POST", base + "views/rename", rename("viewfrom", "viewto"), 204, false, base + "views/rename", rename("none", "viewto"), 404},
 		{"rename table", "POST", base + "tables/rename", rename("from", "to"), 204, false, base + "tables/rename", rename("none", "to"), 404},
 		{"transaction", "POST", base + "transactions/commit", change("tx", ""), 204, true, base + "transactions/commit", change("tx", wrongUUID), 409},
 	}

@@ -281,6 +281,7 @@ func hasType(want, value any) bool {
 
 // wrap checks each answer before it goes on.
 func (r *responder) wrap(tb testing.TB, next http.Handler) http.Handler {
+	tb.Helper()
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		method, path := req.Method, rawPath(req)
 		rec := httptest.NewRecorder()

@@ -179,11 +179,15 @@ func (e *edge) document(c *call, location string, doc []byte) error {
 	}
 	b.WriteString(`"metadata":`)
 	b.Write(doc)
-	b.WriteString(`,"config":{}}`)
+	b.WriteByte(',')
+	if err := member(&b, "config", clientConfig(c.warehouse)); err != nil {
+		return err
+	}
+	b.WriteByte('}')
 	return e.send(c, http.StatusOK, b.Bytes())
 }
 
-func member(b *bytes.Buffer, name, value string) error {
+func member(b *bytes.Buffer, name string, value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
 		return err

@@ -8,9 +8,10 @@ CREATE TABLE tenants (
 ){table};
 CREATE TABLE warehouses (
     id {serial},
-    tenant_id BIGINT NOT NULL REFERENCES tenants (id),
+    tenant_id BIGINT NOT NULL,
     name {name:255} NOT NULL,
     root {name:1100} NOT NULL,
     created_at BIGINT NOT NULL,
-    UNIQUE (tenant_id, name)
+    UNIQUE (tenant_id, name),
+    FOREIGN KEY (tenant_id) REFERENCES tenants (id)
 ){table};

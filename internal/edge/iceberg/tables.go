@@ -229,6 +229,9 @@ func (e *edge) commitTable(c *call) error {
 	if err != nil {
 		return err
 	}
+	if commit.AssertsCreate() {
+		e.audit(c, "table created", "namespace", id.Namespace.String(), "table", id.Name)
+	}
 	return e.loaded(c, loaded, false)
 }
 

@@ -40,5 +40,10 @@ func (e *edge) commitTransaction(c *call) error {
 	if err := e.Catalog.CommitTransaction(c.r.Context(), c.on(), commits); err != nil {
 		return err
 	}
+	for _, tc := range commits {
+		if tc.Commit.AssertsCreate() {
+			e.audit(c, "table created", "namespace", tc.Identifier.Namespace.String(), "table", tc.Identifier.Name)
+		}
+	}
 	return e.none(c)
 }

@@ -98,6 +98,7 @@ type Catalog struct {
 	log    *slog.Logger
 	limits metadata.Limits
 	cache  *cache
+	turns  turns
 	step   func(string)
 	events Events
 }

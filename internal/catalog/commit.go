@@ -24,7 +24,8 @@ type TableCommit struct {
 func (c *Catalog) CommitTable(ctx context.Context, call Call, id Identifier, commit *metadata.Commit) (*Loaded, error) {
 	const op = "catalog.CommitTable"
 	var m *member
-	err := c.retryCommit(ctx, op, func() (err error) {
+	queue := turnKey{int64(call.Warehouse.ID), id.Namespace.Key() + id.Name}
+	err := c.retryCommit(ctx, op, &queue, func() (err error) {
 		if m, err = c.prepare(ctx, op, call, id, commit); err != nil {
 			return err
 		}
@@ -54,7 +55,7 @@ func (c *Catalog) CommitTransaction(ctx context.Context, call Call, commits []Ta
 		}
 		seen[key] = true
 	}
-	return c.retryCommit(ctx, op, func() error {
+	return c.retryCommit(ctx, op, nil, func() error {
 		members := make([]*member, len(commits))
 		changes := false
 		for i, tc := range commits {
@@ -73,9 +74,15 @@ func (c *Catalog) CommitTransaction(ctx context.Context, call Call, commits []Ta
 	})
 }
 
-// retryCommit runs try again as long as others move a pointer first.
-func (c *Catalog) retryCommit(ctx context.Context, op string, try func() error) error {
-	for range commitTries {
+// retryCommit runs try again as long as others move a pointer first, and then in turn
+// with the other commits to the table whose queue it is; nil is none.
+func (c *Catalog) retryCommit(ctx context.Context, op string, queue *turnKey, try func() error) error {
+	queued, end := false, func() {}
+	defer func() { end() }()
+	for n := range commitTries {
+		if queue != nil && !queued && (n > 0 || c.turns.contended(*queue)) {
+			queued, end = true, c.turns.take(ctx, *queue)
+		}
 		err := try()
 		if !errors.Is(err, errLostSwap) {
 			return err

@@ -55,15 +55,16 @@ func namespace(ctx context.Context, r sqldb.Reader, s sqldb.Statement, op string
 	return &row, nil
 }
 
-// lockKey takes the row of a table's uuid: inserted when it is absent, then locked.
+// lockKey takes the row of a table's uuid, inserted when it is absent. It looks first: on
+// MariaDB a duplicate leaves a shared lock, and two that want more of it are a deadlock.
 func lockKey(ctx context.Context, tx *sqldb.Tx, w tenant.WarehouseID, key string) error {
-	for range 10 { // a row that goes between the two statements is inserted again
-		if _, err := tx.Exec(ctx, insertUUID, w, key); err != nil {
-			return err
-		}
+	for range 10 { // a row that comes or goes between the two statements
 		var one int
 		err := tx.QueryRow(ctx, lockUUID, w, key).Scan(&one)
 		if !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		if n, err := tx.Exec(ctx, insertUUID, w, key); err != nil || n == 1 {
 			return err
 		}
 	}

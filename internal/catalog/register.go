@@ -53,7 +53,7 @@ func (c *Catalog) register(ctx context.Context, op string, call Call, kind Kind,
 func (c *Catalog) UnregisterTable(ctx context.Context, call Call, id Identifier) (*Loaded, error) {
 	const op = "catalog.UnregisterTable"
 	var out *Loaded
-	err := c.retryCommit(ctx, op, func() error {
+	err := c.retryCommit(ctx, op, nil, func() error {
 		e, loaded, err := c.loadTable(ctx, op, call.Warehouse, id)
 		if err != nil {
 			return err

@@ -93,7 +93,8 @@ func (c *Catalog) atHome(op string, create func() error) error {
 func (c *Catalog) ReplaceView(ctx context.Context, call Call, id Identifier, commit *metadata.ViewCommit) (*LoadedView, error) {
 	const op = "catalog.ReplaceView"
 	var m *member
-	err := c.retryCommit(ctx, op, func() error {
+	queue := turnKey{int64(call.Warehouse.ID), id.Namespace.Key() + id.Name}
+	err := c.retryCommit(ctx, op, &queue, func() error {
 		e, doc, err := c.load(ctx, op, call.Warehouse, KindView, id)
 		if err != nil {
 			return err

@@ -202,19 +202,25 @@ func TestPlans(t *testing.T) {
 			for i := range 100 {
 				n := int64(batch*100 + i)
 				state := "SUCCEEDED"
-				if n%20 == 0 {
+				switch {
+				case n%20 == 0:
 					state = "PENDING"
+				case n%300 == 299:
+					state = "FAILED"
 				}
-				values = append(values, fmt.Sprintf("('%s',0,0,1,'',%d,0,'r%d','','','','{}','',0,%d,'x')", state, now-n, n, now-n))
+				values = append(values, fmt.Sprintf("('%s',0,0,1,'',%d,0,'r%d','','','','{}','',0,%d,'%c')", state, now-n, n, now-n, 'x'+rune(batch%2)))
 			}
 			if _, err := w.db.Exec(ctx, sqldb.Statement(fill+strings.Join(values, ","))); err != nil {
 				t.Fatal(err)
 			}
 		}
-		args := map[string][]any{"claimable": {int64(1000)}, "anyWaiting": nil, "pruneSucceeded": {int64(1000)}, "findRequest": {"r7"}}
+		texts := w.store.Texts()
+		args := map[string][]any{"claimable": {int64(1000)}, "anyWaiting": nil, "pruneSucceeded": {int64(1000)}, "findRequest": {"r7"}, "gauges": nil}
 		index := map[string]string{
 			"claimable": "test_job_available", "anyWaiting": "test_job_available", "pruneSucceeded": "test_job_updated", "findRequest": "test_job_request",
+			"gauges": "test_job_", "list": "test_job_listed",
 		}
+		texts["list"], args["list"] = w.store.Listing(job.Filter{State: job.Failed, Extra: []job.Extra{{Column: "kind", Value: "x"}}}, job.Page{Limit: 3})
 		for _, statistics := range []string{"none", "fresh"} {
 			if statistics == "fresh" {
 				analyze := sqldb.Statement("ANALYZE test_job")
@@ -226,7 +232,7 @@ func TestPlans(t *testing.T) {
 				}
 			}
 			for name, a := range args {
-				plan := explain(t, w.db, w.store.Texts()[name], a)
+				plan := explain(t, w.db, texts[name], a)
 				if !strings.Contains(plan, index[name]) || strings.Contains(plan, "Seq Scan") || strings.Contains(plan, "SCAN test_job") || strings.Contains(plan, "test_job ALL") {
 					t.Errorf("%s, statistics %s:\n%s", name, statistics, plan)
 				}
@@ -235,6 +241,9 @@ func TestPlans(t *testing.T) {
 					sqldb.Postgres: "Index Cond: ((state = 'PENDING'::text) AND (available_at <= ",
 					sqldb.MySQL:    "test_job range test_job_available",
 				}[w.db.Dialect().Name]
+				if name == "list" && (strings.Contains(strings.ToUpper(plan), "SORT") || strings.Contains(plan, "TEMP B-TREE")) {
+					t.Errorf("%s, statistics %s: the index does not hold the page in its order:\n%s", name, statistics, plan)
+				}
 				if index[name] == "test_job_available" && !strings.Contains(plan, bound) {
 					t.Errorf("%s, statistics %s: the clock is no bound of the range:\n%s", name, statistics, plan)
 				}

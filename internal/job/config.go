@@ -21,6 +21,7 @@ const (
 	maxError        = 2048
 	saveEvery       = time.Second
 	saveWait        = 10 * time.Second // for the database, beyond its own waits for locks
+	pruneFirst      = time.Minute
 	pruneEvery      = time.Hour
 )
 

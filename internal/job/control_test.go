@@ -365,6 +365,66 @@ func TestGauges(t *testing.T) {
 	})
 }
 
+// What grows with retention is not counted at every scrape.
+func TestGaugesOfManyEndedJobs(t *testing.T) {
+	t.Parallel()
+	each(t, job.Config{}, job.Hooks{}, func(t *testing.T, w *world) {
+		gauge := func(state job.State) int64 {
+			t.Helper()
+			g, err := w.store.Gauges(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return g.Jobs[state]
+		}
+		id := w.insert(t)
+		w.set(t, id, "state", string(job.Succeeded))
+		many := int64(1)
+		for many <= job.EndedFew { // by doubling
+			n, err := w.db.Exec(t.Context(), `INSERT INTO test_job (state, attempts, stale_reclaims, lease_epoch, owner, available_at, paused, request_id, last_error, phase, {q:cursor}, progress, created_by, created_at, updated_at, kind)
+				SELECT state, 0, 0, 0, '', 0, 0, '', '', '', '', '{}', '', 0, 0, kind FROM test_job`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if many < job.EndedFew && gauge(job.Succeeded) != many+n { // few are counted each time
+				t.Fatalf("%d SUCCEEDED, want %d", gauge(job.Succeeded), many+n)
+			}
+			many += n
+		}
+		w.set(t, id, "state", string(job.Failed))
+		w.insert(t)
+		if s, f, p := gauge(job.Succeeded), gauge(job.Failed), gauge(job.Pending); s != many || f != 1 || p != 1 {
+			t.Errorf("%d SUCCEEDED, %d FAILED, %d PENDING; want the count of before, 1 and 1", s, f, p)
+		}
+		w.store.AgeGauges(61 * time.Second)
+		if s := gauge(job.Succeeded); s != many-1 {
+			t.Errorf("%d SUCCEEDED after a minute, want %d", s, many-1)
+		}
+	})
+}
+
+// A server that is restarted every day prunes nevertheless.
+func TestPruneSoonAfterTheStart(t *testing.T) {
+	t.Parallel()
+	each(t, slow(), job.Hooks{}, func(t *testing.T, w *world) {
+		id := w.insert(t)
+		w.set(t, id, "state", string(job.Succeeded))
+		jobtest.Age(t, w.db, jobtest.Table, id, w.store.Config().Retention+time.Hour)
+		r := job.NewRunner(w.store, jobtest.Handler(nil), "me")
+		r.PruneAfter(time.Millisecond)
+		r.Start()
+		defer func() {
+			if err := r.Stop(context.WithoutCancel(t.Context())); err != nil {
+				t.Error(err)
+			}
+		}()
+		jobtest.Eventually(t, "the old row is pruned", func() bool {
+			_, err := w.store.Get(t.Context(), id)
+			return fault.KindOf(err) == fault.NotFound && err != nil
+		})
+	})
+}
+
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	const old, older = 49 * time.Hour, 200 * time.Hour

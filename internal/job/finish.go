@@ -29,7 +29,8 @@ const (
 // Finish ends a run as its handler's answer says, under the lease, and returns the row
 // as it stands then: nil is SUCCEEDED; ErrCancelled is CANCELLED; ErrYield, ErrPaused,
 // ErrShutdown and ErrLeaseLost (an owner that had to stop in doubt and still holds it)
-// give the job back uncounted; every other error is a failed attempt. ErrLeaseLost is
+// give the job back uncounted; every other error is a failed attempt, though trouble of
+// the job's own database counts only after the outage grace. ErrLeaseLost is
 // returned when the lease is another's, and nothing was written.
 func (s *Store) Finish(ctx context.Context, l Lease, answer error) (after Row, err error) {
 	for range 3 {
@@ -104,8 +105,11 @@ func (s *Store) next(row Row, now int64, answer error) Row {
 		row.State, row.AvailableAt = Pending, now // behind those that wait
 	case errors.Is(answer, ErrPaused), errors.Is(answer, ErrShutdown):
 		row.State = Pending // where it stood in the queue
-	case uncounted(answer): // trouble with the job's own database
+	case errors.Is(answer, ErrLeaseLost): // in doubt, and still the owner
 		row.State, row.AvailableAt = Pending, now+s.jitter(s.cfg.ceiling(1)).Milliseconds()
+	case ownDatabase(answer):
+		row.LastError = clip(answer.Error())
+		s.failed(&row, now, true)
 	case errors.As(answer, &terminal):
 		row.State, row.LastError = Failed, clip(answer.Error())
 		row.Attempts++
@@ -150,11 +154,18 @@ func uncounted(answer error) bool {
 			return true
 		}
 	}
+	return false
+}
+
+// ownDatabase reports trouble with the job's own database. It most likely says nothing
+// about the job, like an outage of the store, and is bounded like one: what fails for
+// longer than the grace while this very row can be written is the job's after all.
+func ownDatabase(answer error) bool {
 	var unsaved *unsavedError
 	return errors.As(answer, &unsaved) || fault.Is(answer, sqldb.CodeUnavailable)
 }
 
-// unsavedError is trouble of the job's own database, which says nothing about the job.
+// unsavedError is a save that the job's own database did not take.
 type unsavedError struct{ err error }
 
 func (e *unsavedError) Error() string { return fmt.Sprintf("job: save: %v", e.err) }

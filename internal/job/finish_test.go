@@ -9,7 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lethe-project/lethe/internal/fault"
 	"github.com/lethe-project/lethe/internal/job"
+	"github.com/lethe-project/lethe/internal/sqldb"
 )
 
 // end is what a finished run leaves in its row.
@@ -26,6 +28,7 @@ type end struct {
 func TestFinish(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
+	down := fault.New("", fault.Busy, sqldb.CodeUnavailable, "gone")
 	type columns map[string]any
 	tests := map[string]struct {
 		before columns // on the row while it is RUNNING; outage_since counts back from now
@@ -79,6 +82,29 @@ func TestFinish(t *testing.T) {
 			columns{"attempts": 4, "outage_since": 61 * time.Minute},
 			true, job.Outage(boom),
 			end{State: job.Pending, Outage: true, Delay: 10 * time.Second, Error: "boom"},
+		},
+
+		"unsaved": {nil, false, job.Unsaved(boom), end{State: job.Pending, Outage: true, Delay: 10 * time.Second, Error: "job: save: boom"}},
+		"unsaved within grace": {
+			columns{"attempts": 4, "outage_since": 59 * time.Minute},
+			false, job.Unsaved(boom),
+			end{State: job.Pending, Attempts: 4, Outage: true, Delay: 30 * time.Minute, Error: "job: save: boom"},
+		},
+		"unsaved beyond grace": {
+			columns{"attempts": 4, "outage_since": 61 * time.Minute},
+			false, fmt.Errorf("level: %w", job.Unsaved(boom)),
+			end{State: job.Failed, Attempts: 5, Outage: true, Error: "level: job: save: boom"},
+		},
+		"unsaved, asked to": {columns{"cancel_requested_at": 5}, false, job.Unsaved(boom), end{State: job.Cancelled, Outage: true, Error: "job: save: boom"}},
+		"unsaved and damaged": {
+			nil, false, errors.Join(job.Terminal(boom), job.Unsaved(boom)),
+			end{State: job.Pending, Outage: true, Delay: 10 * time.Second, Error: "boom\njob: save: boom"},
+		},
+		"no database": {nil, false, fmt.Errorf("owner: %w", down), end{State: job.Pending, Outage: true, Delay: 10 * time.Second, Error: "owner: gone"}},
+		"no database beyond grace": {
+			columns{"attempts": 4, "outage_since": 61 * time.Minute},
+			false, down,
+			end{State: job.Failed, Attempts: 5, Outage: true, Error: "gone"},
 		},
 
 		"yield":              {columns{"attempts": 2}, false, job.ErrYield, end{State: job.Pending, Attempts: 2}},

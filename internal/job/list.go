@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"time"
 
 	"github.com/lethe-project/lethe/internal/sqldb"
 )
@@ -27,26 +26,8 @@ func (s *Store) List(ctx context.Context, f Filter, p Page) (list []Row, next Pa
 		p.Limit = 100
 	}
 	p.Limit = min(p.Limit, 1000)
-	var where []string
-	var args []any
-	equal := func(column string, value any) {
-		where, args = append(where, "{q:"+column+"} = ?"), append(args, value)
-	}
-	if f.State != "" {
-		equal("state", string(f.State))
-	}
-	for _, e := range f.Extra {
-		equal(e.Column, e.Value)
-	}
-	if p.Before != 0 {
-		where, args = append(where, "id < ?"), append(args, int64(p.Before))
-	}
-	text := "SELECT " + rowColumns + " FROM " + s.table.Name
-	if len(where) > 0 {
-		text += " WHERE " + strings.Join(where, " AND ")
-	}
-	// One row more than asked for says whether there is a next page.
-	list, err = s.rows(ctx, s.db, sqldb.Statement(text+" ORDER BY id DESC LIMIT ?"), append(args, p.Limit+1)...)
+	text, args := s.listing(f, p)
+	list, err = s.rows(ctx, s.db, text, args...)
 	if err != nil {
 		return nil, Page{}, err
 	}
@@ -56,6 +37,30 @@ func (s *Store) List(ctx context.Context, f Filter, p Page) (list []Row, next Pa
 		next.Before = list[p.Limit-1].ID
 	}
 	return list, next, nil
+}
+
+// listing is the SELECT of a page. The domain's columns are compared before the state:
+// an index on (columns, state, id) then holds the page in its order.
+func (s *Store) listing(f Filter, p Page) (text sqldb.Statement, args []any) {
+	var where []string
+	equal := func(column string, value any) {
+		where, args = append(where, "{q:"+column+"} = ?"), append(args, value)
+	}
+	for _, e := range f.Extra {
+		equal(e.Column, e.Value)
+	}
+	if f.State != "" {
+		equal("state", string(f.State))
+	}
+	if p.Before != 0 {
+		where, args = append(where, "id < ?"), append(args, int64(p.Before))
+	}
+	query := "SELECT " + rowColumns + " FROM " + s.table.Name
+	if len(where) > 0 {
+		query += " WHERE " + strings.Join(where, " AND ")
+	}
+	// One row more than asked for says whether there is a next page.
+	return sqldb.Statement(query + " ORDER BY id DESC LIMIT ?"), append(args, p.Limit+1)
 }
 
 func (s *Store) rows(ctx context.Context, from sqldb.Reader, text sqldb.Statement, args ...any) (list []Row, err error) {
@@ -72,34 +77,4 @@ func (s *Store) rows(ctx context.Context, from sqldb.Reader, text sqldb.Statemen
 		list = append(list, r)
 	}
 	return list, rows.Err()
-}
-
-// Gauges is the table at one moment.
-type Gauges struct {
-	Jobs          map[State]int64 // every state is there
-	OldestPending time.Duration   // how long the oldest PENDING job could have run; 0 when none could
-}
-
-const gauges sqldb.Statement = `SELECT state, COUNT(*), MIN(available_at), {now} FROM {table_name} GROUP BY state`
-
-// Gauges counts the jobs; the index (state, available_at) answers it alone.
-func (s *Store) Gauges(ctx context.Context) (g Gauges, err error) {
-	g.Jobs = map[State]int64{Pending: 0, Running: 0, Succeeded: 0, Failed: 0, Cancelled: 0}
-	rows, err := s.db.Query(ctx, s.text[gauges])
-	if err != nil {
-		return g, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var state State
-		var n, oldest, now int64
-		if err := rows.Scan(&state, &n, &oldest, &now); err != nil {
-			return g, err
-		}
-		g.Jobs[state] = n
-		if state == Pending {
-			g.OldestPending = time.Duration(max(0, now-oldest)) * time.Millisecond
-		}
-	}
-	return g, rows.Err()
 }

@@ -21,6 +21,8 @@ type Runner struct {
 	owner   string
 	slots   *semaphore.Weighted // inline runs; it serves its waiters in order
 
+	pruneFirst time.Duration // after the start
+
 	// The runner's own life: work outlives the request that asked for it. soft ends
 	// with Stop, hard with the end of Stop's patience.
 	soft, hard         context.Context
@@ -37,8 +39,8 @@ type Runner struct {
 func NewRunner(store *Store, handler Handler, owner string) *Runner {
 	r := &Runner{
 		store: store, handler: handler, owner: owner,
-		slots: semaphore.NewWeighted(int64(store.cfg.Workers)),
-		runs:  map[*Run]struct{}{}, watch: map[ID][]chan struct{}{},
+		slots: semaphore.NewWeighted(int64(store.cfg.Workers)), pruneFirst: pruneFirst,
+		runs: map[*Run]struct{}{}, watch: map[ID][]chan struct{}{},
 	}
 	r.hard, r.endHard = context.WithCancelCause(context.Background())
 	r.soft, r.endSoft = context.WithCancelCause(r.hard)
@@ -118,18 +120,21 @@ func (r *Runner) work() {
 // jittered keeps the workers of many servers from polling in step.
 func jittered(d time.Duration) time.Duration { return d*3/4 + rand.N(d/4+1) }
 
+// prune runs soon after the start, because a server may be restarted every hour, and
+// then every hour.
 func (r *Runner) prune() {
-	tick := time.NewTicker(pruneEvery)
-	defer tick.Stop()
+	next := time.NewTimer(jittered(r.pruneFirst))
+	defer next.Stop()
 	for {
 		select {
 		case <-r.soft.Done():
 			return
-		case <-tick.C:
+		case <-next.C:
 		}
 		if _, err := r.store.Prune(r.soft); err != nil && r.soft.Err() == nil {
 			r.store.log.WarnContext(r.hard, "job prune failed", "table", r.store.table.Name, "error", err)
 		}
+		next.Reset(jittered(pruneEvery))
 	}
 }
 

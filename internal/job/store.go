@@ -49,6 +49,8 @@ type Store struct {
 	text   map[sqldb.Statement]sqldb.Statement // template → the table's own text
 	wake   chan struct{}
 	jitter func(time.Duration) time.Duration
+
+	endedCount endedCount
 }
 
 // NewStore returns the store of a table, whose columns are those of Row and the domain's own.
@@ -75,7 +77,7 @@ func NewStore(db *sqldb.DB, table Table, cfg Config, hooks Hooks, obs Observer) 
 var statements = []sqldb.Statement{
 	getRow, findRequest, fence, claimable, claimableID, claimPending, readStale, claimStale, dropStale, endStale, expireAll,
 	heartbeat, saveRow, saveAhead, readSignals, anyWaiting, finishPending, finishEnded, confirmFinish,
-	requestCancel, cancelNow, retryRow, ackRow, pauseRow, resumeRow, gauges, pruneSucceeded, pruneOthers, pruneDelete,
+	requestCancel, cancelNow, retryRow, ackRow, pauseRow, resumeRow, gauges, gaugesEnded, pruneSucceeded, pruneOthers, pruneDelete,
 }
 
 // rowColumns are the columns of Row, in scan's order.

@@ -107,9 +107,9 @@ func TestWaitEnds(t *testing.T) {
 func TestWaitForAnother(t *testing.T) {
 	t.Parallel()
 	each(t, slow(), job.Hooks{}, func(t *testing.T, w *world) {
-		r := jobtest.Start(t, w.store, jobtest.Handler(func(context.Context, *job.Run) error { return nil }), "a")
 		id := w.insert(t)
-		l := w.claimID(t, id).Lease()
+		l := w.claimID(t, id).Lease() // before a worker here looks for the first time
+		r := jobtest.Start(t, w.store, jobtest.Handler(func(context.Context, *job.Run) error { return nil }), "a")
 		go func() {
 			if _, err := w.store.Finish(context.Background(), l, job.Terminal(errors.New("damaged"))); err != nil {
 				t.Error(err)

@@ -14,7 +14,7 @@ type Config struct {
 	ReadBackoff   time.Duration // 50 ms, after a failed read, doubled by each
 	MaxLeftovers  int           // 100,000 keys listed after the purge
 	MaxOlder      int           // 1,000,000 older metadata files followed
-	DeleteOutside bool          // delete what lies outside the table's locations and is nobody's
+	DeleteOutside bool          // take directories outside of the table's locations that are nobody's, and delete there
 	Events        Events
 	// Step is the seam of crash tests: it is called at every step boundary, with the
 	// level and one of the Step names, StepDeleted on a thread of the pool. A test build

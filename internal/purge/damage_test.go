@@ -190,6 +190,60 @@ func older(t purgetest.Table) string {
 	return ""
 }
 
+// A manifest or list that is not this table's may be missing: whoever has it may remove
+// it, and nobody could ever repair it here.
+func TestMissingElsewhereIsSkipped(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		list, foreign, delete bool
+		why                   purge.Reason // empty: damage
+	}{
+		"a manifest outside":           {why: purge.Outside},
+		"another's manifest":           {foreign: true, why: purge.Foreign},
+		"a list outside":               {list: true, why: purge.Outside},
+		"another's list":               {list: true, foreign: true, why: purge.Foreign},
+		"a manifest outside, opted in": {delete: true},
+		"another's manifest, opted in": {foreign: true, delete: true, why: purge.Foreign},
+		"a list outside, opted in":     {list: true, delete: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			table := w.table(w.builder("t", purgetest.Options{Codec: "null"}).Append(3))
+			missing := table.Manifests[0]
+			if tt.list {
+				missing = table.Lists[0]
+			}
+			away := strings.Replace(missing, "/t/metadata/", "/u/metadata/", 1) // as long, for Avro's sake
+			for uri, body := range w.tree() {
+				w.replace(uri, strings.ReplaceAll(body, missing, away))
+			}
+			w.remove(missing)
+			if tt.foreign {
+				w.claim(w.root() + "/u")
+			}
+			r := w.job(table)
+			err := w.run(r, purge.Config{DeleteOutside: tt.delete})
+			if tt.why == "" {
+				if !isTerminal(err) || r.progress.Damaged != 1 {
+					t.Errorf("got %v, %d damaged", err, r.progress.Damaged)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := r.progress
+			if p.Skipped[tt.why] != 1 || p.Damaged != 0 || int(p.Leftovers) != len(w.tree()) || p.Leftovers < 3 {
+				t.Errorf("progress %+v, left %v", p, keys(w.tree()))
+			}
+			if _, there := w.tree()[table.Metadata]; there {
+				t.Error("the root is left")
+			}
+		})
+	}
+}
+
 func TestListMissingInManifestsIsDamage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -222,10 +276,11 @@ func TestRoot(t *testing.T) {
 		"denied": {harm: func(w *world, r *row) {
 			w.bucket.FailCall(faulty.Open, 1, blob.Denied)
 		}, check: func(err error) bool { return err != nil && !isTerminal(err) && !isOutage(err) }},
-		"outage":        {harm: func(w *world, _ *row) { w.bucket.SetOutage(blob.Unavailable) }, check: isOutage},
-		"outside":       {harm: func(_ *world, r *row) { r.MetadataLocation = "mem://else/x" }, check: isTerminal},
+		"outage": {harm: func(w *world, _ *row) { w.bucket.SetOutage(blob.Unavailable) }, check: isOutage},
+		"outside": {harm: func(_ *world, r *row) { // the root may be missing in this server's settings only
+			r.MetadataLocation = "mem://else/x"
+		}, check: func(err error) bool { return errors.Is(err, blob.ErrOutside) && !isTerminal(err) && !isOutage(err) }},
 		"unknown phase": {harm: func(*world, *row) {}, phase: "LATER", check: isTerminal},
-		"a view":        {harm: func(_ *world, r *row) { r.Type = purge.View }, check: isTerminal},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -10,6 +10,10 @@
 //     below MANIFESTS nobody here deleted it, which is damage; from there on it is done.
 //   - Only files under the table's own locations are deleted, never one under another
 //     entry's or unsettled job's, and every key is checked against the warehouse's roots.
+//     What may be deleted outside of them becomes the job's own first.
+//   - What a higher level holds is not deleted below it, whatever spelling names it.
+//   - Every run settles something before it yields, and works at least as long as it took
+//     to come back to where it stood.
 //   - What a crash leaves can be reached from the root: a restart walks again, and the
 //     cursor is only a short cut.
 //   - Memory does not grow with the number of files: metadata, one manifest and a few
@@ -18,6 +22,8 @@
 // Failure model: content that was read and can not be decoded (tablefile.UnreadableError), a
 // missing or an encrypted manifest or list is damage; all that is readable below is
 // deleted, nothing above, and the job ends at once (job.TerminalError). Trouble of the
-// store as a whole is a job.OutageError. Everything else, a denial included, is an
-// ordinary failure, and the job is tried again.
+// store as a whole is a job.OutageError. Everything else, a denial and an own location in
+// no storage root of this server included, is an ordinary failure, and the job is tried
+// again. A directory that can not be removed is counted and fails nothing. A stop leaves
+// open what it interrupts, and costs no attempt.
 package purge

@@ -139,7 +139,7 @@ func TestHostilePathsOnLocalDisk(t *testing.T) {
 	}
 	// Directories and links are no files that could be proven gone: the job says so, and
 	// that the directories above could not be looked at.
-	if !errors.Is(err, purge.ErrUnsettled) || int(r.progress.Failed) < len(victims)+5 {
-		t.Errorf("got %v, %d failed of %d", err, r.progress.Failed, len(victims)+5)
+	if !errors.Is(err, purge.ErrUnsettled) || int(r.progress.Failed) < len(victims)+2 || r.progress.Directories == 0 {
+		t.Errorf("got %v, %d failed of %d, %d directories: %v", err, r.progress.Failed, len(victims)+2, r.progress.Directories, r.progress.Samples)
 	}
 }

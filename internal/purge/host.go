@@ -43,6 +43,9 @@ type Session interface {
 	Admit(ctx context.Context) error
 	// Due reports whether it is time to save.
 	Due() bool
+	// Yield reports, as of the last save, whether others wait and this run has had its
+	// turn. The walk then ends with job.ErrYield.
+	Yield() bool
 }
 
 // Deleter is the server's *deletepool.Pool. It calls Done exactly once for every batch.

@@ -39,4 +39,5 @@ type Job struct {
 	Progress         json.RawMessage
 	Epoch            int64  // of the lease under which it runs
 	CreatedBy        string // the principal that dropped it
+	RequestID        string // of the drop
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/lethe-project/lethe/internal/blob"
 	"github.com/lethe-project/lethe/internal/purge/tablefile"
@@ -30,7 +31,7 @@ type olderFile struct {
 // are not walked. The root's own statistics come last.
 func (a *walk) older(ctx context.Context, s *sink) error {
 	stats := newSeen(seenFiles)
-	met := map[string]struct{}{a.job.MetadataLocation: {}}
+	met := map[object]struct{}{a.object(a.job.MetadataLocation): {}}
 	settled := a.from.low.snapshot // files deleted, over all attempts: the measure of progress
 	stack := []*olderFile{{uri: a.job.MetadataLocation, stats: a.root.Statistics, log: a.root.Log}}
 	for {
@@ -39,13 +40,14 @@ func (a *walk) older(ctx context.Context, s *sink) error {
 		case f.next < len(f.log) && len(f.group) < olderGroup:
 			uri := f.log[f.next]
 			f.next++
-			if _, known := met[uri]; known {
+			name := a.object(uri)
+			if _, known := met[name]; known {
 				continue
 			}
 			if len(met) >= a.cfg.MaxOlder {
 				return fmt.Errorf("purge: more than %d older metadata files", a.cfg.MaxOlder)
 			}
-			met[uri] = struct{}{}
+			met[name] = struct{}{}
 			child, err := a.olderFile(ctx, s, settled, uri)
 			if err != nil {
 				return err
@@ -98,10 +100,23 @@ func (a *walk) olderFile(ctx context.Context, s *sink, settled int64, uri string
 		return nil, a.unread(ctx, s, uri, err, func(mark func(*unit)) { s.trouble(at, at, mark) })
 	}
 	f := &olderFile{uri: uri, obj: obj, why: why, stats: m.Statistics}
-	if m.UUID == a.root.UUID {
-		f.log = m.Log // another table's history is not ours to follow
+	if followed, _ := a.related(m, obj); followed {
+		f.log = m.Log
 	}
 	return f, nil
+}
+
+// related tells whether older metadata is this table's, so that its log is followed: it
+// has the table's uuid, or was written before the table had one and lies in a place of
+// its own. Another table's history is not ours to follow. Its locations are trusted
+// only if nothing but the table itself can have written them.
+func (a *walk) related(m *tablefile.Metadata, obj blob.Object) (followed, trusted bool) {
+	if m.UUID != "" {
+		same := strings.EqualFold(m.UUID, a.root.UUID)
+		return same, same
+	}
+	inside, _ := a.scope.place(obj.Location)
+	return inside, inside && a.root.UUID == ""
 }
 
 // olderGroup deletes a group: what it names, proven, before the files themselves.
@@ -138,7 +153,7 @@ func (a *walk) statistics(ctx context.Context, s *sink, met *seen, stats []strin
 	}
 	u := s.begin(position{snapshot: settled})
 	for _, uri := range stats {
-		if uri == a.job.MetadataLocation || !met.add(uri) {
+		if !met.add(uri) {
 			continue
 		}
 		if err := a.remove(ctx, s, u, uri, 0); err != nil {
@@ -151,7 +166,7 @@ func (a *walk) statistics(ctx context.Context, s *sink, met *seen, stats []strin
 
 // olderLocations returns the locations that older metadata of the same table claims.
 func (a *walk) olderLocations(ctx context.Context) ([]blob.Location, error) {
-	met := map[string]struct{}{a.job.MetadataLocation: {}}
+	met := map[object]struct{}{a.object(a.job.MetadataLocation): {}}
 	logs := [][]string{a.root.Log}
 	var out []blob.Location
 	known := map[blob.Location]struct{}{}
@@ -159,17 +174,17 @@ func (a *walk) olderLocations(ctx context.Context) ([]blob.Location, error) {
 		log := logs[len(logs)-1]
 		logs = logs[:len(logs)-1]
 		for _, uri := range log {
-			if _, ok := met[uri]; ok {
+			obj, err := a.scope.space.Resolve(uri)
+			if err != nil || dotted(obj) {
+				continue
+			}
+			if _, ok := met[objectOf(obj)]; ok {
 				continue
 			}
 			if len(met) >= a.cfg.MaxOlder {
 				return out, nil
 			}
-			met[uri] = struct{}{}
-			obj, err := a.scope.space.Resolve(uri)
-			if err != nil || dotted(obj) {
-				continue
-			}
+			met[objectOf(obj)] = struct{}{}
 			m, err := a.readMetadata(ctx, obj)
 			switch {
 			case err == nil:
@@ -180,7 +195,11 @@ func (a *walk) olderLocations(ctx context.Context) ([]blob.Location, error) {
 			default:
 				return nil, fmt.Errorf("purge: locations of older metadata: %w", err)
 			}
-			if m.UUID != a.root.UUID {
+			followed, trusted := a.related(m, obj)
+			if followed {
+				logs = append(logs, m.Log)
+			}
+			if !trusted {
 				continue
 			}
 			for _, l := range m.Locations() {
@@ -189,23 +208,9 @@ func (a *walk) olderLocations(ctx context.Context) ([]blob.Location, error) {
 					out = append(out, l)
 				}
 			}
-			logs = append(logs, m.Log)
 		}
 	}
 	return out, nil
-}
-
-// pruneRoot removes the directories above a root that an earlier attempt deleted.
-func (a *walk) pruneRoot(ctx context.Context) error {
-	obj, why, err := a.scope.judgeRoot(ctx, a.job.MetadataLocation)
-	if err != nil || why != "" {
-		return err
-	}
-	dirs, ok := obj.Bucket.(blob.DirPruner)
-	if top := a.topKey(obj); ok && top != "" {
-		return dirs.PruneDirs(ctx, []blob.Key{obj.Key}, top)
-	}
-	return nil
 }
 
 // leftovers counts what still lies under the table's own locations. It deletes nothing.
@@ -213,10 +218,10 @@ func (a *walk) leftovers(ctx context.Context) error {
 	p := a.progress
 	p.Leftovers, p.LeftoversMore, p.LeftoversUnknown = 0, false, false
 	delete(p.Samples, "leftover")
-	for i, own := range a.scope.own {
+	for _, own := range a.scope.homes() {
 		obj, err := a.scope.space.Resolve(string(own))
-		if err != nil || a.covered(i) {
-			continue
+		if err != nil {
+			continue // a whole storage root: inReach has seen it
 		}
 		err = obj.Bucket.List(ctx, obj.Key+"/", func(info blob.Info) error {
 			l := own + blob.Location(info.Key[min(len(obj.Key), len(info.Key)):])
@@ -242,14 +247,4 @@ func (a *walk) leftovers(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// covered reports whether another own location contains the i-th.
-func (a *walk) covered(i int) bool {
-	for j, o := range a.scope.own {
-		if j != i && o.Contains(a.scope.own[i]) && (o != a.scope.own[i] || j < i) {
-			return true
-		}
-	}
-	return false
 }

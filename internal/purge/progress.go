@@ -13,7 +13,7 @@ type Reason string
 const (
 	GCDisabled   Reason = "gc_disabled"   // the table said gc.enabled=false
 	Outside      Reason = "outside"       // under none of the table's locations
-	Foreign      Reason = "foreign"       // under another entry's or unsettled job's location
+	Foreign      Reason = "foreign"       // under another entry's or unsettled job's location, or beside one, where nothing may be taken
 	OutsideRoots Reason = "outside_roots" // not in the warehouse's storage, or hostile
 	Invalid      Reason = "invalid"       // no such key can exist in the store
 )
@@ -33,9 +33,11 @@ type Progress struct {
 	// LeftoversMore says that counting stopped at its limit.
 	LeftoversMore bool `json:"leftoversMore,omitempty"`
 	// LeftoversUnknown says that the location could not be listed.
-	LeftoversUnknown bool                `json:"leftoversUnknown,omitempty"`
-	Levels           map[string]*Tally   `json:"levels,omitempty"`
-	Samples          map[string][]Sample `json:"samples,omitempty"` // by kind: failed, damaged, skipped, leftover
+	LeftoversUnknown bool `json:"leftoversUnknown,omitempty"`
+	// Directories counts emptied ones that the storage would not remove.
+	Directories int64               `json:"directories,omitempty"`
+	Levels      map[string]*Tally   `json:"levels,omitempty"`
+	Samples     map[string][]Sample `json:"samples,omitempty"` // by kind: failed, damaged, skipped, leftover, directory
 	// Notes say what a delete in this storage does not remove: versions, what is locked.
 	Notes []string `json:"notes,omitempty"`
 }
@@ -87,7 +89,8 @@ func (p *Progress) restart(l Level, fromStart bool) {
 	delete(p.Samples, "damaged")
 	if fromStart {
 		if l == Data {
-			p.Accepted = 0
+			p.Accepted, p.Directories = 0, 0
+			delete(p.Samples, "directory")
 		}
 		t := p.level(l)
 		t.Missing, t.Skipped = 0, nil

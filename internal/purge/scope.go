@@ -3,6 +3,7 @@ package purge
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -16,7 +17,9 @@ type scope struct {
 	space  *blob.Space
 	delete bool // what nobody claims is deleted although it lies outside
 
-	own, others []blob.Location
+	own    places // whose files are deleted
+	home   places // of these the table's own: they are listed afterwards, and emptied directories go up to them
+	others places
 	// older yields the locations of older metadata, once, when a file is met that lies
 	// outside: a table that never moved pays nothing for it. Nil when it was asked.
 	older   func(ctx context.Context) ([]blob.Location, error)
@@ -25,22 +28,54 @@ type scope struct {
 
 const maxAnswers = 4096
 
+// maxOwn bounds what a job may own while it takes directories outside of its locations.
+const maxOwn = 1000
+
 func newScope(ctx context.Context, host Host, j Job, space *blob.Space, deleteOutside bool) (*scope, error) {
 	own, others, err := host.Locations(ctx, j)
 	if err != nil {
 		return nil, fmt.Errorf("purge: own locations: %w", err)
 	}
-	return &scope{
+	s := &scope{
 		host: host, job: j, space: space, delete: deleteOutside,
-		own: own, others: others, answers: map[blob.Location]Owner{},
-	}, nil
+		own: places{}, home: places{}, others: places{}, answers: map[blob.Location]Owner{},
+	}
+	for _, l := range others {
+		s.others[l] = struct{}{}
+	}
+	for _, l := range own {
+		s.own[l] = struct{}{}
+		if !deleteOutside { // else some of them may be directories that an earlier attempt took
+			s.home[l] = struct{}{}
+		}
+	}
+	for _, l := range j.Locations {
+		if s.own.has(blob.Location(l)) {
+			s.home[blob.Location(l)] = struct{}{}
+		}
+		own = append(own, blob.Location(l))
+	}
+	return s, s.inReach(own)
+}
+
+// inReach fails when one of the table's own locations lies in no storage root: this
+// server lacks it, and would skip as foreign to the warehouse what is to be deleted.
+func (s *scope) inReach(own []blob.Location) error {
+	for _, l := range own {
+		if !slices.ContainsFunc(s.space.Mounts(), func(m blob.Mount) bool { return m.Root.Contains(l) }) {
+			return fmt.Errorf("purge: %s is the table's own location and lies in no storage root of warehouse %q on this server: is an allowed location missing in its settings?",
+				l, s.job.Warehouse)
+		}
+	}
+	return nil
 }
 
 // notes are those of the storage that holds this table's files.
 func (s *scope) notes() (notes []string) {
+	own := slices.Collect(maps.Keys(s.own))
 	for _, m := range s.space.Mounts() {
 		b, ok := m.Bucket.(blob.Noter)
-		if !ok || !slices.ContainsFunc(s.own, m.Root.Overlaps) {
+		if !ok || !slices.ContainsFunc(own, m.Root.Overlaps) {
 			continue
 		}
 		for _, note := range b.Notes() {
@@ -65,7 +100,8 @@ func (s *scope) judge(ctx context.Context, uri string) (blob.Object, Reason, err
 	case inside:
 		return obj, "", nil
 	}
-	owner, err := s.whose(ctx, parent(obj.Location))
+	dir := parent(obj.Location)
+	owner, err := s.whose(ctx, dir)
 	if err != nil {
 		return obj, "", err
 	}
@@ -77,14 +113,34 @@ func (s *scope) judge(ctx context.Context, uri string) (blob.Object, Reason, err
 			return obj, "", nil
 		}
 	}
-	switch {
-	case owner == Other:
-		return obj, Foreign, nil
-	case owner == Own, s.delete:
-		return obj, "", nil
-	default:
-		return obj, Outside, nil
+	if owner == Nobody && s.delete && len(s.own) < maxOwn {
+		if owner, err = s.take(ctx, dir); err != nil {
+			return obj, "", err
+		}
 	}
+	switch owner {
+	case Own:
+		return obj, "", nil
+	case Other:
+		return obj, Foreign, nil
+	case Nobody:
+	}
+	return obj, Outside, nil
+}
+
+// take makes a directory that is nobody's the job's own, so that it is nobody else's
+// before its files are gone.
+func (s *scope) take(ctx context.Context, dir blob.Location) (Owner, error) {
+	owned, err := s.claim(ctx, []blob.Location{dir})
+	if err != nil {
+		return Nobody, err
+	}
+	owner := Other // it is somebody's by now, or holds what is somebody's
+	if slices.Contains(owned, dir) {
+		owner = Own
+	}
+	s.answers[dir] = owner
+	return owner, nil
 }
 
 // judgeRoot is judge for the root metadata file: it counts as inside unless another owns it.
@@ -100,7 +156,7 @@ func (s *scope) judgeRoot(ctx context.Context, uri string) (blob.Object, Reason,
 		}
 		return obj, "", nil
 	}
-	owner, err := s.whose(ctx, parent(obj.Location))
+	owner, err := s.ask(ctx, parent(obj.Location)) // what was answered an hour ago may have changed
 	if err == nil && owner == Other {
 		return obj, Foreign, nil
 	}
@@ -109,33 +165,49 @@ func (s *scope) judgeRoot(ctx context.Context, uri string) (blob.Object, Reason,
 
 // place tells whether l lies strictly below an own location, or below another's.
 func (s *scope) place(l blob.Location) (inside, foreign bool) {
-	for _, o := range s.others {
-		if o.Contains(l) {
-			return false, true
-		}
+	if s.others.holds(l) {
+		return false, true
 	}
-	for _, o := range s.own {
-		if o != l && o.Contains(l) {
-			return true, false
-		}
-	}
-	return false, false
+	return s.own.holds(parent(l)), false
 }
 
-// top returns the own location that holds l, the highest directory that may go with it.
+// top returns the highest directory that may go with l: the outermost location of the
+// table that holds it, or what was taken outside.
 func (s *scope) top(l blob.Location) (blob.Location, bool) {
-	for _, o := range s.own {
-		if o != l && o.Contains(l) {
-			return o, true
-		}
+	if top, ok := s.home.highest(parent(l)); ok {
+		return top, true
 	}
-	return "", false
+	return s.own.nearest(parent(l))
 }
 
+// homes returns the table's own locations, without those that another contains.
+func (s *scope) homes() (out []blob.Location) {
+	for l := range s.home {
+		if !s.home.holds(parent(l)) {
+			out = append(out, l)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// whose is ask, for a directory that was perhaps asked about before.
 func (s *scope) whose(ctx context.Context, dir blob.Location) (Owner, error) {
 	if owner, ok := s.answers[dir]; ok {
 		return owner, nil
 	}
+	owner, err := s.ask(ctx, dir)
+	if err != nil {
+		return Nobody, err
+	}
+	if len(s.answers) >= maxAnswers {
+		clear(s.answers)
+	}
+	s.answers[dir] = owner
+	return owner, nil
+}
+
+func (s *scope) ask(ctx context.Context, dir blob.Location) (Owner, error) {
 	owners, err := s.host.Whose(ctx, s.job, []blob.Location{dir})
 	if err != nil {
 		return Nobody, fmt.Errorf("purge: whose is %s: %w", dir, err)
@@ -143,10 +215,6 @@ func (s *scope) whose(ctx context.Context, dir blob.Location) (Owner, error) {
 	if len(owners) != 1 {
 		return Nobody, fmt.Errorf("purge: whose is %s: %d answers", dir, len(owners))
 	}
-	if len(s.answers) >= maxAnswers {
-		clear(s.answers)
-	}
-	s.answers[dir] = owners[0]
 	return owners[0], nil
 }
 
@@ -161,36 +229,55 @@ func (s *scope) adoptOlder(ctx context.Context) error {
 	return s.adopt(ctx, at)
 }
 
-// adopt takes over what nobody owns of the locations that are not known as own yet.
+// adopt makes the table's home what nobody owns of the locations that it claims.
 func (s *scope) adopt(ctx context.Context, at []blob.Location) error {
 	slices.Sort(at)
 	var ask []blob.Location
 	for _, l := range slices.Compact(at) {
-		if slices.ContainsFunc(s.own, func(o blob.Location) bool { return o.Contains(l) }) {
-			continue
+		switch {
+		case s.own.has(l):
+			s.home[l] = struct{}{}
+		case !s.home.holds(l):
+			ask = append(ask, l)
 		}
-		if obj, err := s.space.Resolve(string(l)); err != nil || dotted(obj) {
-			continue // never ours, whatever the metadata says
+	}
+	owned, err := s.claim(ctx, ask)
+	for _, l := range owned {
+		s.home[l] = struct{}{}
+	}
+	return err
+}
+
+// claim asks the host for those of the locations that this job may own at all.
+func (s *scope) claim(ctx context.Context, at []blob.Location) (owned []blob.Location, err error) {
+	at = slices.DeleteFunc(at, func(l blob.Location) bool {
+		obj, err := s.space.Resolve(string(l))
+		return err != nil || dotted(obj) // never ours, whatever the metadata says
+	})
+	if len(at) == 0 {
+		return nil, nil
+	}
+	if owned, err = s.host.Adopt(ctx, s.job, at); err != nil {
+		return nil, fmt.Errorf("purge: adopt locations: %w", err)
+	}
+	for _, l := range owned {
+		s.own[l] = struct{}{}
+	}
+	return owned, nil
+}
+
+// uri returns the location of a key of one of the space's buckets.
+func (s *scope) uri(bucket blob.Bucket, key blob.Key) string {
+	for _, m := range s.space.Mounts() {
+		if m.Bucket == bucket {
+			return string(m.Root) + "/" + string(key)
 		}
-		ask = append(ask, l)
 	}
-	if len(ask) == 0 {
-		return nil
-	}
-	owned, err := s.host.Adopt(ctx, s.job, ask)
-	if err != nil {
-		return fmt.Errorf("purge: adopt locations: %w", err)
-	}
-	s.own = append(s.own, owned...)
-	return nil
+	return string(key)
 }
 
 // dotted reports a ".." in the key of an object store, where it is an ordinary name:
 // the key then lies under one prefix and its cleaned form under another.
 func dotted(obj blob.Object) bool {
 	return slices.Contains(strings.Split(string(obj.Key), "/"), "..")
-}
-
-func parent(l blob.Location) blob.Location {
-	return l[:strings.LastIndexByte(string(l), '/')]
 }

@@ -208,6 +208,7 @@ type session struct {
 	t     tb
 	row   *row
 	due   bool
+	yield func() bool // nil: never
 	mu    sync.Mutex
 	lost  error
 	calls int
@@ -256,6 +257,7 @@ func (s *session) Save(_ context.Context, at job.Point, progress any) error {
 
 func (s *session) Admit(context.Context) error { return s.ask() }
 func (s *session) Due() bool                   { return s.due }
+func (s *session) Yield() bool                 { return s.yield != nil && s.yield() }
 
 // run is one attempt.
 func (w *world) run(r *row, cfg purge.Config) error {
@@ -284,6 +286,14 @@ func (w *world) want(before map[string]string, gone ...[]string) {
 	if diff := cmp.Diff(want, w.tree()); diff != "" {
 		w.t.Errorf("bytes differ")
 	}
+}
+
+func progressOf(t *testing.T, raw json.RawMessage) (p purge.Progress) {
+	t.Helper()
+	if err := json.Unmarshal(raw, &p); err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 func keys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

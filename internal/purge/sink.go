@@ -29,6 +29,7 @@ type sink struct {
 	session  Session
 	level    Level
 	limit    string
+	pruner   *pruner
 	buffers  map[blob.Bucket][]item
 	slots    chan struct{}
 	flying   sync.WaitGroup
@@ -42,12 +43,12 @@ type sink struct {
 	fatal    error // why the walk must stop
 }
 
-func newSink(ctx context.Context, cfg Config, pool Deleter, session Session, level Level, p *Progress, from cursor) *sink {
+func newSink(ctx context.Context, cfg Config, pool Deleter, session Session, level Level, p *pruner, from cursor) *sink {
 	return &sink{
-		cfg: cfg, ctx: ctx, pool: pool, session: session, level: level, progress: p,
+		cfg: cfg, ctx: ctx, pool: pool, session: session, level: level, pruner: p, progress: p.progress,
 		buffers: map[blob.Bucket][]item{},
 		slots:   make(chan struct{}, cfg.InFlight),
-		tracker: tracker{reach: from.next, into: p.level(level)},
+		tracker: tracker{reach: from.next, into: p.progress.level(level)},
 	}
 }
 
@@ -198,15 +199,18 @@ func (s *sink) err() error {
 }
 
 // done settles a batch that the pool has tried to the end. With an error keys were left
-// untried: what is proven counts, the units of the others stay open.
+// untried, and at the end of the context nobody knows why one failed: what is proven
+// counts, the units of the others stay open.
 func (s *sink) done(bucket blob.Bucket, items []item, results []blob.Result, err error) {
 	s.finished.Do(func() { s.cfg.step(s.level, StepDeleted) })
-	pruneErr := s.prune(bucket, items) // before the keys count as settled, or a crash could leave directories
+	refused, pruneErr := s.prune(bucket, items) // before the keys count as settled, or a crash could leave directories
 	if errors.Is(err, deletepool.ErrClosed) {
 		err = job.ErrShutdown
 	}
+	stopping := s.ctx.Err() != nil
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.pruner.refused(bucket, refused)
 	var event Tally
 	for i, it := range items {
 		res := results[i]
@@ -223,12 +227,15 @@ func (s *sink) done(bucket blob.Bucket, items []item, results []blob.Result, err
 			it.unit.tally.add(t)
 			event.add(t)
 			s.progress.sample("skipped", it.uri, string(Invalid))
-		case err != nil:
+		case err != nil, stopping:
 			continue // nothing is known of it
 		default:
 			s.failedLocked(it.unit, it.uri, res.Err)
 		}
-		if pruneErr != nil {
+		switch {
+		case pruneErr != nil && stopping:
+			continue // the next run meets it again, and its directories
+		case pruneErr != nil:
 			it.unit.bad = true
 		}
 		it.unit.open--
@@ -236,7 +243,7 @@ func (s *sink) done(bucket blob.Bucket, items []item, results []blob.Result, err
 	if err != nil && s.fatal == nil {
 		s.fatal = err
 	}
-	if pruneErr != nil {
+	if pruneErr != nil && !stopping {
 		s.failedLocked(items[0].unit, items[0].uri, pruneErr)
 	}
 	s.batches++
@@ -245,10 +252,10 @@ func (s *sink) done(bucket blob.Bucket, items []item, results []blob.Result, err
 }
 
 // prune removes the directories that the batch emptied, before its keys count as settled.
-func (s *sink) prune(bucket blob.Bucket, items []item) error {
+func (s *sink) prune(bucket blob.Bucket, items []item) (refused []*blob.Error, err error) {
 	dirs, ok := bucket.(blob.DirPruner)
 	if !ok {
-		return nil
+		return nil, nil
 	}
 	tops := map[blob.Key][]blob.Key{}
 	for _, it := range items {
@@ -257,11 +264,13 @@ func (s *sink) prune(bucket blob.Bucket, items []item) error {
 		}
 	}
 	for top, keys := range tops {
-		if err := dirs.PruneDirs(s.ctx, keys, top); err != nil {
-			return err
+		more, err := prune(s.ctx, dirs, keys, top)
+		refused = append(refused, more...)
+		if err != nil {
+			return refused, err
 		}
 	}
-	return nil
+	return refused, nil
 }
 
 // trouble puts a unit into the pass that mark makes bad.

@@ -27,10 +27,6 @@ func (a *walk) eachManifest(ctx context.Context, s *sink, fn visit) error {
 			if !manifests.add(m.Path) || here.before(from) {
 				return nil
 			}
-			if m.Encrypted {
-				s.trouble(here, at, func(u *unit) { s.damaged(u, m.Path, "encrypted") })
-				return nil
-			}
 			return fn(here, m)
 		}
 		if snap.ManifestList != "" && lists.add(snap.ManifestList) {
@@ -84,7 +80,13 @@ func (a *walk) unread(ctx context.Context, s *sink, uri string, err error, mark 
 	case blob.IsNotExist(err) && a.job.AcceptMissing:
 		s.accepted()
 	case blob.IsNotExist(err):
-		mark(func(u *unit) { s.damaged(u, uri, "missing") })
+		_, why, err := a.scope.judge(ctx, uri)
+		if err != nil {
+			return err
+		}
+		if why == "" { // else whoever has it may remove it: skipped, counted at its own level
+			mark(func(u *unit) { s.damaged(u, uri, "missing") })
+		}
 	case tablefile.IsUnreadable(err):
 		mark(func(u *unit) { s.damaged(u, uri, "unreadable") })
 	case blob.ClassOf(err).Outage():
@@ -120,6 +122,10 @@ func (a *walk) data(ctx context.Context, s *sink) error {
 			s.end(u, next)
 			return a.tick(ctx, s)
 		}
+		if m.Encrypted {
+			s.trouble(at, next, func(u *unit) { s.damaged(u, m.Path, "encrypted") })
+			return nil
+		}
 		obj, err := a.scope.space.Resolve(m.Path)
 		if err != nil || dotted(obj) {
 			return nil //nolint:nilerr // not in this space: skipped, counted at its own level
@@ -140,7 +146,7 @@ func (a *walk) data(ctx context.Context, s *sink) error {
 					}
 				}
 				at.entry++
-				if !files.add(e.Path) || a.held[e.Path] {
+				if !files.add(e.Path) {
 					return nil
 				}
 				return abort(a.remove(ctx, s, u, e.Path, e.Size))
@@ -160,10 +166,8 @@ func (a *walk) manifests(ctx context.Context, s *sink) error {
 	return a.eachManifest(ctx, s, func(at position, m tablefile.ManifestFile) error {
 		next := position{at.snapshot, at.manifest + 1, 0}
 		u := s.begin(at)
-		if !a.held[m.Path] {
-			if err := a.remove(ctx, s, u, m.Path, m.Length); err != nil {
-				return err
-			}
+		if err := a.remove(ctx, s, u, m.Path, m.Length); err != nil {
+			return err
 		}
 		s.end(u, next)
 		return a.tick(ctx, s)
@@ -176,7 +180,7 @@ func (a *walk) lists(ctx context.Context, s *sink) error {
 	for i, snap := range a.root.Snapshots {
 		at, next := position{snapshot: int64(i)}, position{snapshot: int64(i) + 1}
 		uri := snap.ManifestList
-		if uri == "" || uri == a.job.MetadataLocation || !met.add(uri) || at.before(a.from.next) {
+		if uri == "" || !met.add(uri) || at.before(a.from.next) {
 			continue
 		}
 		u := s.begin(at)
@@ -209,17 +213,38 @@ func (a *walk) rootFile(ctx context.Context, s *sink) error {
 	return nil
 }
 
-// remove sends one file to its deletion, or counts by which rule it is skipped.
+// remove sends one file to its deletion, or counts by which rule it is skipped. What a
+// higher level holds is left to that.
 func (a *walk) remove(ctx context.Context, s *sink, u *unit, uri string, size int64) error {
 	obj, why, err := a.scope.judge(ctx, uri)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if why != "" {
+	case a.held[objectOf(obj)] > s.level:
+		return nil
+	case why != "":
 		s.skip(u, why, uri, 1)
 		return nil
 	}
 	return s.add(obj.Bucket, a.item(obj, uri, size, u))
+}
+
+// object is what one delete removes, however a URI spells it: by its cleaned path in a
+// directory, byte for byte in an object store, where a key with "//" or "/./" is another.
+type object struct {
+	bucket blob.Bucket
+	key    blob.Key
+}
+
+func objectOf(obj blob.Object) object { return object{obj.Bucket, obj.Key} }
+
+// object returns what a URI names; one outside the space stands for itself.
+func (a *walk) object(uri string) object {
+	obj, err := a.scope.space.Resolve(uri)
+	if err != nil {
+		return object{key: blob.Key(uri)}
+	}
+	return objectOf(obj)
 }
 
 func (a *walk) item(obj blob.Object, uri string, size int64, u *unit) item {

@@ -212,7 +212,7 @@ func one(row *sqldb.Row) (id job.ID, found bool, err error) {
 
 // domainColumns are the columns of Job, in scanJob's order.
 const domainColumns = "id, metalake_name, warehouse_id, catalog_name, namespace, table_name, object_type, table_uuid, uuid_key, table_location, locations, " +
-	"metadata_location, metadata_hash, files, file_io_impl, file_io_props, accept_missing, phase, {q:cursor}, progress, created_by"
+	"metadata_location, metadata_hash, files, file_io_impl, file_io_props, accept_missing, phase, {q:cursor}, progress, created_by, request_id"
 
 const (
 	selectJob  sqldb.Statement = "SELECT " + domainColumns + " FROM iceberg_cleanup_job WHERE id = ?"
@@ -225,7 +225,7 @@ func scanJob(from scanner) (Job, error) {
 	var j Job
 	var locations, files, props, progress string
 	err := from.Scan(&j.ID, &j.Tenant, &j.WarehouseID, &j.Warehouse, &j.Namespace, &j.Name, &j.Type, &j.UUID, &j.UUIDKey, &j.TableLocation, &locations,
-		&j.MetadataLocation, &j.MetadataHash, &files, &j.FileIOImpl, &props, &j.AcceptMissing, &j.Phase, &j.Cursor, &progress, &j.CreatedBy)
+		&j.MetadataLocation, &j.MetadataHash, &files, &j.FileIOImpl, &props, &j.AcceptMissing, &j.Phase, &j.Cursor, &progress, &j.CreatedBy, &j.RequestID)
 	if err != nil {
 		return j, err
 	}

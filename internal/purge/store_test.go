@@ -71,7 +71,7 @@ func TestStoreGet(t *testing.T) {
 		want := purge.Job{
 			ID: id, Tenant: r.Tenant, WarehouseID: 7, Warehouse: "wh", Namespace: r.Namespace, Name: "t", Type: purge.Table,
 			UUID: r.UUID, UUIDKey: r.UUIDKey, TableLocation: r.TableLocation, Locations: r.Locations, MetadataLocation: r.MetadataLocation,
-			MetadataHash: r.MetadataHash, FileIOImpl: "lethe", FileIOProps: r.FileIOProps, CreatedBy: "admin", Progress: json.RawMessage("{}"),
+			MetadataHash: r.MetadataHash, FileIOImpl: "lethe", FileIOProps: r.FileIOProps, CreatedBy: "admin", RequestID: r.RequestID, Progress: json.RawMessage("{}"),
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/lethe-project/lethe/internal/blob"
 	"github.com/lethe-project/lethe/internal/job"
@@ -48,14 +49,17 @@ type walk struct {
 	level    Level // whose deletes may have begun
 	from     cursor
 	root     *tablefile.Metadata
-	held     map[string]bool // locations that only a higher level deletes
+	held     map[object]Level // what only that level deletes, whatever names it
+	pruner   *pruner
+	began    time.Time
+	back     time.Duration // how long it took to come to the first unit that was not settled
 }
 
 // Run works on the job until nothing of the table is unsettled. It returns a
 // job.TerminalError for damage, a job.OutageError for trouble of the store as a whole,
 // and the session's cause as it is when that is why it stopped.
 func (w *Walker) Run(ctx context.Context, j Job, s Session) error {
-	a := &walk{Walker: w, job: j, session: s, progress: parseProgress(j.Progress)}
+	a := &walk{Walker: w, job: j, session: s, progress: parseProgress(j.Progress), began: time.Now()}
 	w.cfg.Events.started(j)
 	err := a.run(ctx)
 	if err == nil {
@@ -92,6 +96,7 @@ func (a *walk) run(ctx context.Context) error {
 		return err
 	}
 	a.progress.Notes = a.scope.notes()
+	a.pruner = newPruner(a.scope, a.progress)
 	switch err := a.readRoot(ctx); {
 	case err == nil && a.job.Type == View && !a.root.GCEnabled():
 		return a.keepView(ctx)
@@ -149,7 +154,7 @@ func (a *walk) giveUp(ctx context.Context, err error) error {
 func (a *walk) readRoot(ctx context.Context) error {
 	obj, err := a.scope.space.Resolve(a.job.MetadataLocation)
 	if err != nil {
-		return job.Terminal(fmt.Errorf("purge: metadata location: %w", err))
+		return fmt.Errorf("purge: metadata location: %w", err) // perhaps this server's settings lack its root
 	}
 	m, err := a.readMetadata(ctx, obj)
 	if err != nil {
@@ -167,12 +172,13 @@ func (a *walk) readRoot(ctx context.Context) error {
 		return err
 	}
 	a.scope.older = a.olderLocations
-	a.held = map[string]bool{a.job.MetadataLocation: true}
+	a.held = map[object]Level{}
 	for _, s := range m.Snapshots {
 		if s.ManifestList != "" {
-			a.held[s.ManifestList] = true
+			a.held[a.object(s.ManifestList)] = Lists
 		}
 	}
+	a.held[objectOf(obj)] = Root
 	return nil
 }
 
@@ -204,7 +210,7 @@ func (a *walk) levels(ctx context.Context) error {
 
 // pass runs one level to its end and proves that nothing of it is left.
 func (a *walk) pass(ctx context.Context, level Level, do func(context.Context, *sink) error) error {
-	s := newSink(ctx, a.cfg, a.pool, a.session, level, a.progress, a.from)
+	s := newSink(ctx, a.cfg, a.pool, a.session, level, a.pruner, a.from)
 	s.limit = fmt.Sprintf("warehouse-%d", a.job.WarehouseID)
 	resumed := a.from.low != a.from.next
 	err := do(ctx, s)
@@ -288,6 +294,9 @@ func (a *walk) save(ctx context.Context, c cursor) error {
 // tick saves when it is time to. The walk calls it between two units; its error, the
 // cause to stop included, ends the pass.
 func (a *walk) tick(ctx context.Context, s *sink) error {
+	if a.back == 0 {
+		a.back = time.Since(a.began)
+	}
 	if err := s.err(); err != nil {
 		return err
 	}
@@ -309,5 +318,14 @@ func (a *walk) tick(ctx context.Context, s *sink) error {
 	if err != nil {
 		return fmt.Errorf("purge: progress: %w", err)
 	}
-	return a.session.Save(ctx, job.Point{Phase: a.level.String(), Cursor: low.String()}, json.RawMessage(raw))
+	if err := a.session.Save(ctx, job.Point{Phase: a.level.String(), Cursor: low.String()}, json.RawMessage(raw)); err != nil {
+		return err
+	}
+	if !a.session.Yield() || time.Since(a.began) < 2*a.back {
+		return nil // not before as much was spent ahead as on the way back to here
+	}
+	if err := s.drain(); err != nil { // or a run shorter than a batch would settle nothing
+		return err
+	}
+	return job.ErrYield
 }

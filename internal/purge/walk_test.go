@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/lethe-project/lethe/internal/blob"
 	"github.com/lethe-project/lethe/internal/purge"
 	"github.com/lethe-project/lethe/internal/purge/purgetest"
 )
@@ -88,17 +89,42 @@ func TestPurgeLeavesNothing(t *testing.T) {
 
 func TestPurgeRemovesEmptiedDirectories(t *testing.T) {
 	t.Parallel()
+	for name, outside := range map[string]bool{"outside files skipped": false, "outside files deleted": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newLocalWorld(t)
+			inside := w.root() + "/ns/t/data/deep/er" // an own location inside another
+			b := w.builder("ns/t", purgetest.Options{}).Append(5).Statistics().Set("write.data.path", inside).Append(2)
+			if outside { // a directory above the table is taken; the table's own stays its end
+				w.write(w.root()+"/ns/beside", "x")
+				b.Name(w.root() + "/ns/beside")
+			}
+			r := w.job(w.table(b))
+			w.own = append(w.own, blob.Location(inside))
+			w.write(w.root()+"/ns/x/nobody's", "x")
+			if err := w.run(r, purge.Config{BatchSize: 2, InFlight: 1, DeleteOutside: outside}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(filepath.Join(w.dir, "ns", "t")); !os.IsNotExist(err) {
+				t.Errorf("the table's directory is still there: %v", err)
+			}
+			if left := keys(w.tree()); len(left) != 1 || r.progress.Leftovers != 0 {
+				t.Errorf("left %v, %d leftovers", left, r.progress.Leftovers)
+			}
+		})
+	}
+}
+
+// A directory above the table's own location stays.
+func TestPurgeKeepsTheDirectoryAboveTheTable(t *testing.T) {
+	t.Parallel()
 	w := newLocalWorld(t)
-	b := w.builder("ns/t", purgetest.Options{}).Append(5).Statistics()
-	r := w.job(w.table(b))
+	r := w.job(w.table(w.builder("ns/t", purgetest.Options{}).Append(5)))
 	if err := w.run(r, purge.Config{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(filepath.Join(w.dir, "ns", "t")); !os.IsNotExist(err) {
-		t.Errorf("the table's directory is still there: %v", err)
-	}
 	if _, err := os.Stat(filepath.Join(w.dir, "ns")); err != nil {
-		t.Errorf("the directory above the table went too: %v", err)
+		t.Errorf("it went too: %v", err)
 	}
 }
 
@@ -161,8 +187,23 @@ func TestSkippedKeys(t *testing.T) {
 
 func TestGCDisabledKeepsDataFiles(t *testing.T) {
 	t.Parallel()
+	for name, encrypt := range map[string]bool{"plain": false, "encrypted": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testGCDisabled(t, encrypt)
+		})
+	}
+}
+
+func testGCDisabled(t *testing.T, encrypt bool) {
+	t.Helper()
 	w := newWorld(t)
-	b := w.builder("t", purgetest.Options{Properties: map[string]string{"gc.enabled": "False"}}).Append(3).Append(2)
+	b := w.builder("t", purgetest.Options{Properties: map[string]string{"gc.enabled": "False"}}).Append(3)
+	if encrypt {
+		b.Append(1).Encrypt() // a manifest that can not be read need not be
+	} else {
+		b.Append(2)
+	}
 	table := w.table(b)
 	w.remove(table.Manifests[0]) // is not read, so it is no damage
 	before := w.tree()

@@ -231,11 +231,16 @@ func TestRunServesAndStops(t *testing.T) {
 		`lethe_purge_jobs{state="SUCCEEDED"} 1`, `lethe_purge_jobs{state="FAILED"} 0`, "lethe_purge_oldest_pending_age_seconds 0", "lethe_purge_completed_total 1",
 		"lethe_purge_failed_total 0", "lethe_purge_files_deleted_total 1", "lethe_purge_files_missing_total 0", "lethe_purge_files_skipped_total 0",
 		"lethe_purge_files_failed_total 0", "lethe_purge_leftovers_total 0",
+		"lethe_db_tx_retries_total 0",
 	} {
 		if !strings.Contains(metrics, "\n"+line+"\n") {
 			name, _, _ := strings.Cut(line, " ")
 			t.Errorf("no line %q among the metrics, but %q", line, grep(metrics, name))
 		}
+	}
+
+	if strings.Contains(metrics, "\nlethe_db_statements_total 0\n") || !strings.Contains(metrics, "\nlethe_db_statements_total ") {
+		t.Errorf("statements are not counted: %q", grep(metrics, "lethe_db_statements_total"))
 	}
 
 	if err := r.stop(); err != nil {
@@ -379,12 +384,21 @@ func TestRefusedStarts(t *testing.T) {
 	}
 }
 
-func TestOneServerHoldsAnEmbeddedDatabase(t *testing.T) {
+func TestOneServerHoldsADataFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	r := start(t, config(t, dir, nil))
-	if err := refused(t, config(t, dir, nil)); !errors.Is(err, sqldb.ErrLocked) {
-		t.Errorf("error %v, want ErrLocked", err)
+	for name, args := range map[string][]string{
+		"the same":         nil,
+		"another database": {"--database", "sqlite:" + filepath.Join(t.TempDir(), "other.db"), "--storage", t.TempDir()},
+	} {
+		if err := refused(t, config(t, dir, nil, args...)); !errors.Is(err, server.ErrDataLocked) || !strings.Contains(err.Error(), dir) {
+			t.Errorf("%s: error %v, want ErrDataLocked with the folder", name, err)
+		}
+	}
+	other := config(t, t.TempDir(), nil, "--database", "sqlite:"+filepath.Join(dir, "lethe.db"))
+	if err := refused(t, other); !errors.Is(err, sqldb.ErrLocked) {
+		t.Errorf("another folder and the same database: error %v, want ErrLocked", err)
 	}
 	r.want(200, "GET", "/readyz", "") // the first one did not notice
 	if !exists(filepath.Join(dir, "address")) {

@@ -105,7 +105,11 @@ func (s *server) open(ctx context.Context) error {
 	if err := os.MkdirAll(s.set.Data, 0o750); err != nil {
 		return fmt.Errorf("server: data folder: %w", err)
 	}
-	var err error
+	release, err := lockData(s.set)
+	if err != nil {
+		return err
+	}
+	s.onClose(release)
 	if s.auth, err = s.openAuth(); err != nil {
 		return err
 	}
@@ -113,6 +117,7 @@ func (s *server) open(ctx context.Context) error {
 		return err
 	}
 	s.onClose(s.db.Close)
+	s.countStatements()
 	if err := s.db.Migrate(ctx, tenant.Migrations, purge.Migrations, catalog.Migrations); err != nil {
 		return err
 	}
@@ -194,7 +199,7 @@ func (s *server) serve(ctx context.Context) error {
 	}()
 	s.started.BaseURL = s.set.BaseURL(listener.Addr())
 	s.started.CatalogURI = s.started.BaseURL + "/iceberg"
-	addressFile := s.set.Path("address")
+	addressFile := s.set.Path(addressName)
 	err = writeWhole(addressFile, s.started.BaseURL+"\n")
 	s.ready.set(err == nil)
 	if err == nil {

@@ -80,6 +80,9 @@ func (v *validator) places(s *Settings) {
 			v.bad("warehouse.allowed-locations", "%w", err)
 		}
 	}
+	if s.Data != "" {
+		v.apart(s)
+	}
 }
 
 func (v *validator) access(s *Settings) {

@@ -205,7 +205,7 @@ func TestAccepted(t *testing.T) {
 		{"empty file", "", nil},
 		{"comments only", "# nothing yet\n", nil},
 		{"null document", "---\n", nil},
-		{"alias", "data: &d ./x\nstorage: *d\n", nil},
+		{"alias", "lock-wait: &d 9s\nasync-purge.quantum: *d\n", nil},
 		{"no authentication on loopback", "", []string{"--authentication=none", "--listen=[::1]:0"}},
 		{"open address with authentication", "", []string{"--listen=0.0.0.0:8181"}},
 		{"postgres", "", []string{"--database=postgres://u:p%40ss@h:5432/lethe?sslmode=disable"}},

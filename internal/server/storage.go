@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -191,4 +192,7 @@ func (s *server) openBucket(ctx context.Context, p place) (blob.Bucket, map[stri
 	return b, clients, nil
 }
 
-func pathOf(l blob.Location) string { return filepath.FromSlash(string(l)[len("file://"):]) }
+// pathOf is the directory of a file URI; "file://" is the whole file system.
+func pathOf(l blob.Location) string {
+	return filepath.FromSlash(cmp.Or(strings.TrimPrefix(string(l), "file://"), "/"))
+}

@@ -3,6 +3,7 @@ package sqldb_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -122,20 +123,8 @@ func TestDeadlockRunsAgain(t *testing.T) {
 		}
 		exec(t, db, insertParent, "a")
 		exec(t, db, insertParent, "b")
-		both := make(chan struct{}, 2)
-		meet := func(run int) {
-			if run > 1 {
-				return
-			}
-			both <- struct{}{}
-			for len(both) < 2 { // the other one holds its first row, too
-				select {
-				case <-t.Context().Done():
-					return
-				case <-time.After(time.Millisecond):
-				}
-			}
-		}
+		var both sync.WaitGroup
+		both.Add(2)
 		results := make(chan error, 2)
 		for _, order := range [][2]string{{"a", "b"}, {"b", "a"}} {
 			go func() {
@@ -145,7 +134,10 @@ func TestDeadlockRunsAgain(t *testing.T) {
 					if _, err := tx.Exec(t.Context(), touchParent, order[0]); err != nil {
 						return err
 					}
-					meet(run)
+					if run == 1 { // until the other one holds its first row, too
+						both.Done()
+						both.Wait()
+					}
 					_, err := tx.Exec(t.Context(), touchParent, order[1])
 					return err
 				})

@@ -46,6 +46,8 @@ type DB struct {
 	turn      chan struct{} // SQLite: the one writer; waiters are served in order
 	isolation sql.IsolationLevel
 	closers   []func() error
+	// migrating, where goose cannot, keeps other servers from migrating until release.
+	migrating func(ctx context.Context) (release func() error, err error)
 
 	statements atomic.Int64
 	retries    atomic.Int64
@@ -112,7 +114,7 @@ func (db *DB) QueryRow(ctx context.Context, s Statement, args ...any) *Row {
 
 // Prepare asks the engine whether it understands s and runs nothing. The values of args
 // do not matter.
-func (db *DB) Prepare(ctx context.Context, s Statement, args ...any) error {
+func (db *DB) Prepare(ctx context.Context, s Statement, args ...any) (err error) {
 	text, _, err := db.dialect.Render(s, args)
 	if err != nil {
 		return err
@@ -121,7 +123,8 @@ func (db *DB) Prepare(ctx context.Context, s Statement, args ...any) error {
 	if err != nil {
 		return db.down(err)
 	}
-	return prepared.Close()
+	defer func() { err = errors.Join(err, prepared.Close()) }()
+	return nil
 }
 
 // Exec runs one statement in a transaction of its own and returns the rows it hit.

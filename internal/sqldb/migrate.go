@@ -3,6 +3,7 @@ package sqldb
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -26,9 +27,16 @@ type Migrations struct {
 
 // Migrate brings the owners' schemas up to date, in their order. Several servers may
 // do so at once.
-func (db *DB) Migrate(ctx context.Context, owners ...Migrations) error {
+func (db *DB) Migrate(ctx context.Context, owners ...Migrations) (err error) {
+	if db.migrating != nil && len(owners) > 0 {
+		release, lockErr := db.migrating(ctx)
+		if lockErr != nil {
+			return fmt.Errorf("sqldb: lock the migrations: %w", lockErr)
+		}
+		defer func() { err = errors.Join(err, release()) }()
+	}
 	for _, o := range owners {
-		p, err := db.provider(o)
+		p, err := db.provider(ctx, o)
 		if err != nil {
 			return fmt.Errorf("sqldb: migrations of %s: %w", o.Owner, err)
 		}
@@ -39,7 +47,7 @@ func (db *DB) Migrate(ctx context.Context, owners ...Migrations) error {
 	return nil
 }
 
-func (db *DB) provider(o Migrations) (*goose.Provider, error) {
+func (db *DB) provider(ctx context.Context, o Migrations) (*goose.Provider, error) {
 	names, err := fs.Glob(o.Files, "migrations/*.sql")
 	if err != nil {
 		return nil, err
@@ -72,7 +80,9 @@ func (db *DB) provider(o Migrations) (*goose.Provider, error) {
 		opts = append(opts, goose.WithSessionLocker(locker))
 	case MySQL:
 		engine = goose.DialectMySQL
-		opts = append(opts, goose.WithSessionLocker(mysqlLocker{}))
+		if err := db.dropEmpty(ctx, "schema_"+o.Owner); err != nil {
+			return nil, err
+		}
 	}
 	store, err := database.NewStore(engine, "schema_"+o.Owner)
 	if err != nil {

@@ -1,6 +1,7 @@
 package sqldb_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/fstest"
 
@@ -90,7 +91,7 @@ func TestMigrationCutShort(t *testing.T) {
 			"CREATE INDEX parents_n ON parents (n, name)",
 		}
 		for n := range len(made) + 1 {
-			t.Run(server.String(), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s after %d statements", server, n), func(t *testing.T) {
 				t.Parallel()
 				db := server.Open(t, sqldb.Config{})
 				if n > 2 {
@@ -113,6 +114,14 @@ func TestMigrationCutShort(t *testing.T) {
 				}
 			})
 		}
+		t.Run(server.String()+" after the version table", func(t *testing.T) {
+			t.Parallel()
+			db := server.Open(t, sqldb.Config{}, pairs)
+			exec(t, db, "DELETE FROM schema_pairs")
+			if err := db.Migrate(t.Context(), grown); err != nil {
+				t.Error(err)
+			}
+		})
 		t.Run(server.String()+" somebody else's table", func(t *testing.T) {
 			t.Parallel()
 			db := server.Open(t, sqldb.Config{})

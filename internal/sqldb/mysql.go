@@ -62,7 +62,7 @@ func classifyMySQL(err error) Class {
 		case 1040, 1203, 1226, // no connection left
 			1053, 1077, 1079, // shutdown
 			1152, 1158, 1159, 1160, 1161, 1184, 1927, // connection lost or killed
-			1317, 3169, 4031, // query interrupted, session killed, idle too long
+			3169, 4031, // session killed, idle too long; not 1317, which kills a query only
 			2006, 2013: // gone away, lost (proxies pass them on)
 			return ClassConn
 		}

@@ -14,27 +14,45 @@ import (
 // mysqlMigrateWait is how long a server waits for another one's migrations.
 const mysqlMigrateWait = 5 * time.Minute
 
-// mysqlLocker lets one server at a time migrate a database. The lock belongs to the
-// session, so it ends with the server that held it.
-type mysqlLocker struct{}
-
-// mysqlLockName is per database: lock names are the whole server's.
-const mysqlLockName = "CONCAT('lethe-migrate-', MD5(DATABASE()))"
-
-// SessionLock waits for the lock.
-func (mysqlLocker) SessionLock(ctx context.Context, conn *sql.Conn) error {
-	var got sql.NullBool
-	err := conn.QueryRowContext(ctx, "SELECT GET_LOCK("+mysqlLockName+", ?)", int64(mysqlMigrateWait/time.Second)).Scan(&got)
-	if err == nil && !got.Bool {
-		err = fmt.Errorf("another server has been migrating for %s", mysqlMigrateWait)
+// lockMigrations lets one server at a time migrate a database. The lock is on a session
+// of its own and ends with it, so a server that dies holds nothing. (goose's lock begins
+// after it has made its version table, and here that takes two commits.)
+func lockMigrations(ctx context.Context, mc *mysql.Config) (release func() error, err error) {
+	pool, err := mysqlPool(mc)
+	if err != nil {
+		return nil, err
 	}
-	return err
+	pool.SetMaxOpenConns(1)
+	// Names of locks are the whole server's.
+	const get = "SELECT GET_LOCK(CONCAT('lethe-migrate-', MD5(DATABASE())), ?)"
+	conn, err := pool.Conn(ctx)
+	if err == nil {
+		var got sql.NullBool
+		err = conn.QueryRowContext(ctx, get, int64(mysqlMigrateWait/time.Second)).Scan(&got)
+		if err == nil && !got.Bool {
+			err = fmt.Errorf("another server has been migrating for %s", mysqlMigrateWait)
+		}
+		if err == nil {
+			return func() error { return errors.Join(conn.Close(), pool.Close()) }, nil
+		}
+		err = errors.Join(err, conn.Close())
+	}
+	return nil, errors.Join(err, pool.Close())
 }
 
-// SessionUnlock gives the lock back.
-func (mysqlLocker) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
-	var released sql.NullBool
-	return conn.QueryRowContext(ctx, "SELECT RELEASE_LOCK("+mysqlLockName+")").Scan(&released)
+// dropEmpty drops a version table without its first row: whoever made it died before
+// that, and goose would not go on.
+func (db *DB) dropEmpty(ctx context.Context, table string) error {
+	var there, rows int
+	err := db.QueryRow(ctx, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?", table).Scan(&there)
+	if err != nil || there == 0 {
+		return err
+	}
+	if err := db.QueryRow(ctx, Statement("SELECT COUNT(*) FROM "+table)).Scan(&rows); err != nil || rows > 0 {
+		return err
+	}
+	_, err = db.Exec(ctx, Statement("DROP TABLE "+table))
+	return err
 }
 
 // madeBefore forgives an error that says that the statement's table, column or index

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/url"
 	"strconv"
 	"strings"
@@ -42,6 +43,7 @@ func openMySQL(ctx context.Context, rawURL string, cfg Config) (*DB, error) {
 	pool.SetMaxOpenConns(cfg.MaxConns)
 	pool.SetMaxIdleConns(cfg.MaxConns)
 	db := &DB{dialect: mysqlDialect(server.tidb), cfg: cfg, write: pool, read: pool, isolation: sql.LevelReadCommitted}
+	db.migrating = func(ctx context.Context) (func() error, error) { return lockMigrations(ctx, mc) }
 	err = db.Tx(ctx, func(tx *Tx) error {
 		var level string
 		if err := tx.QueryRow(ctx, Statement("SELECT @@SESSION."+server.isolation)).Scan(&level); err != nil {
@@ -101,7 +103,7 @@ func mysqlConfig(rawURL string, cfg Config) (*mysql.Config, error) {
 		delete(mc.Params, name)
 	}
 	wait := lockWaitSeconds(cfg.LockWait)
-	for name, value := range map[string]string{
+	maps.Copy(mc.Params, map[string]string{
 		"autocommit": "1",
 		"sql_mode":   "'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
 		// {now} goes through the session's time zone, and an hour that comes twice in
@@ -111,9 +113,7 @@ func mysqlConfig(rawURL string, cfg Config) (*mysql.Config, error) {
 		"foreign_key_checks":       "1",
 		"innodb_lock_wait_timeout": wait,
 		"lock_wait_timeout":        wait, // for tables that a migration is changing
-	} {
-		mc.Params[name] = value
-	}
+	})
 	return mc, nil
 }
 

@@ -47,9 +47,14 @@ func classifyPostgres(err error) Class {
 			return ClassLockWait
 		case "53100":
 			return ClassFull
+		case "57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "25P04":
+			// Shutdown, crash, starting, database dropped; a session that was idle or a
+			// transaction that lasted too long. Not 57014: the connection stands, and a
+			// statement that always runs into its timeout is no outage.
+			return ClassConn
 		}
 		switch e.Code[:min(2, len(e.Code))] {
-		case "08", "57", "53": // connection, shutdown by an operator, no resources
+		case "08", "53": // connection, no resources
 			return ClassConn
 		}
 		return ClassOther

@@ -4,12 +4,23 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lethe-project/lethe/test/proc"
 )
+
+// TestMain lets the test's binary be the store as well, as the program's own is.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "store" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
 
 // smoke runs a benchmark on the smallest sizes: its figures mean nothing, but it must
 // go through, and no part may come out empty.
@@ -78,6 +89,27 @@ func TestPurgeRuns(t *testing.T) {
 	positive(t, report, "memory_ratio")
 }
 
+// Not parallel: a process has one CPU profile at a time, and purge takes one as well.
+func TestCatalogRuns(t *testing.T) {
+	report := smoke(t, "catalog")
+	for i := range 10 {
+		positive(t, report, "operations", i, "per_second", "p50")
+		positive(t, report, "operations", i, "milliseconds", "p99")
+	}
+	positive(t, report, "document_bytes", "hot")
+	positive(t, report, "statements", 0, "statements")
+	for i := range 2 {
+		positive(t, report, "cpu", i, "requests")
+	}
+	positive(t, report, "purges", "beside_milliseconds", "p95")
+	positive(t, report, "purges", "p95_ratio", "p50")
+	for _, c := range report["checks"].([]any) {
+		if c := c.(map[string]any); strings.HasPrefix(c["what"].(string), "SQL") && c["met"] != true {
+			t.Errorf("missed: %v", c) // a count, not a time
+		}
+	}
+}
+
 func TestSpread(t *testing.T) {
 	t.Parallel()
 	hundred := make([]float64, 100)
@@ -137,6 +169,21 @@ func TestByPackage(t *testing.T) {
 	}
 }
 
+const table = `File: bench
+Showing top 10 nodes out of 210
+      flat  flat%   sum%        cum   cum%
+      30ms 10.00% 10.00%       60ms 20.00%  syscall.Syscall (inline)
+         0     0% 10.00%      100ms 33.33%  net/http.(*conn).serve
+`
+
+func TestTop(t *testing.T) {
+	t.Parallel()
+	want := []hot{{"syscall.Syscall (inline)", 30, 60}, {"net/http.(*conn).serve", 0, 100}}
+	if diff := cmp.Diff(want, topOf([]byte(table), 100)); diff != "" {
+		t.Errorf("top (-want +got):\n%s", diff)
+	}
+}
+
 func TestMissedTargetIsSaid(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -154,11 +201,15 @@ func TestTextReports(t *testing.T) {
 		report
 		want string
 	}{
-		"paused":  {&dropReport{Paused: []series{{Table: "1,000 files", P95Ratio: 1.25}}}, "p95 1.25"},
-		"bursts":  {&dropReport{Bursts: &bursts{PeakMiB: 77}}, "VmHWM 77 MiB"},
-		"rates":   {&purgeReport{Rates: []rate{{Layout: "scattered", Ratio: spreadOf([]float64{0.5})}}}, "ratio      median 0.5"},
-		"profile": {&purgeReport{CPU: []profile{{Layout: "scattered", Files: 7, Milliseconds: 1000}}}, "CPU of 7 purged files, scattered: 1s"},
-		"memory":  {&purgeReport{Memory: []memory{{Files: 9, Peak: spreadOf([]float64{90})}}}, "VmHWM median 90 MiB"},
+		"paused":     {&dropReport{Paused: []series{{Table: "1,000 files", P95Ratio: 1.25}}}, "p95 1.25"},
+		"bursts":     {&dropReport{Bursts: &bursts{PeakMiB: 77}}, "VmHWM 77 MiB"},
+		"rates":      {&purgeReport{Rates: []rate{{Layout: "scattered", Ratio: spreadOf([]float64{0.5})}}}, "ratio      median 0.5"},
+		"profile":    {&purgeReport{CPU: []profile{{Layout: "scattered", Files: 7, Milliseconds: 1000}}}, "CPU of 7 purged files, scattered: 1s"},
+		"operations": {&catalogReport{Operations: []operation{{Name: "HEAD", Conflicts: 3}}}, "conflicts 3"},
+		"statements": {&catalogReport{Statements: []statements{{"HEAD", 1}}}, "HEAD"},
+		"top":        {&catalogReport{CPU: []operationProfile{{Top: []hot{{"f", 12.5, 50}}}}}, "12.5 %"},
+		"beside":     {&catalogReport{Purges: &besidePurges{P95Ratio: spreadOf([]float64{1.5})}}, "p95 ratio  median 1.5"},
+		"memory":     {&purgeReport{Memory: []memory{{Files: 9, Peak: spreadOf([]float64{90})}}}, "VmHWM median 90 MiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

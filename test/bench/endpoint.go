@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -28,21 +29,33 @@ type endpoint struct {
 	data       string
 	http       *http.Client
 	jobs       client.Jobs
-	bucket     *local.Bucket
+	bucket     closableBucket
 	space      *blob.Space
 }
 
-func newEndpoint(uri, token, data string) (*endpoint, error) {
+type closableBucket interface {
+	blob.Bucket
+	io.Closer
+}
+
+// newEndpoint also opens the server's store, nil for the data folder's own.
+func newEndpoint(ctx context.Context, uri, token, data string, in *store) (*endpoint, error) {
 	c, err := client.New(client.Options{URI: uri, Token: token})
 	if err != nil {
 		return nil, err
 	}
-	warehouse := filepath.Join(data, "warehouse")
-	bucket, err := local.Open(warehouse)
+	var bucket closableBucket
+	at := "file://" + filepath.Join(data, "warehouse")
+	if in == nil {
+		bucket, err = local.Open(strings.TrimPrefix(at, "file://"))
+	} else {
+		at = in.root()
+		bucket, err = in.open(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
-	root, err := blob.ParseLocation("file://" + warehouse)
+	root, err := blob.ParseLocation(at)
 	if err != nil {
 		return nil, errors.Join(err, bucket.Close())
 	}
@@ -52,7 +65,8 @@ func newEndpoint(uri, token, data string) (*endpoint, error) {
 	}
 	return &endpoint{
 		uri: uri, token: token, data: data, bucket: bucket, space: space, jobs: c.Jobs(),
-		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}},
+		// Answers are not unpacked: only what the server does is of interest.
+		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true}},
 	}, nil
 }
 
@@ -60,6 +74,14 @@ func (e *endpoint) close() {
 	e.http.CloseIdleConnections()
 	_ = e.bucket.Close()
 }
+
+// refusal is an answer that is no success.
+type refusal struct {
+	status int
+	text   string
+}
+
+func (r *refusal) Error() string { return r.text }
 
 // do sends one request and fails unless its answer is a success.
 func (e *endpoint) do(ctx context.Context, method, path string, header map[string]string, body any) error {
@@ -92,7 +114,7 @@ func (e *endpoint) send(ctx context.Context, method, path string, header map[str
 	defer func() { _ = resp.Body.Close() }() // read to its end
 	if resp.StatusCode/100 != 2 {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 2000))
-		return nil, fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, text)
+		return nil, &refusal{status: resp.StatusCode, text: fmt.Sprintf("%s %s: %s: %s", method, path, resp.Status, text)}
 	}
 	_, err = io.Copy(io.Discard, resp.Body)
 	return resp.Header, err

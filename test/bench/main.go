@@ -2,10 +2,12 @@
 //
 //	go run ./test/bench drop  [--json] [--quick] [--database URL]
 //	go run ./test/bench purge [--json] [--quick] [--database URL]
+//	go run ./test/bench catalog [--json] [--quick] [--database URL]
 //
 // drop asks whether a DELETE returns at once however much the table names; purge asks
 // how fast files go beside a bare loop of removals, where the time goes, and whether
-// memory grows with the table. Every figure of another machine is only comparable as a
+// memory grows with the table; catalog asks what loads, HEADs, lists, creates and commits
+// cost, in time and in SQL, alone and beside purges. Every figure of another machine is only comparable as a
 // ratio, so whatever is compared runs interleaved, and the ratio is taken in the run.
 //
 // The server is the built binary in a process of its own, fresh for each part, on an
@@ -32,8 +34,10 @@ type cli struct {
 	Binary   string `placeholder:"FILE" help:"The server. Empty means: build it."`
 	Dir      string `placeholder:"DIR" help:"Where scratch folders go. Empty means the system's place for such."`
 
-	Drop  dropSizes  `cmd:"" help:"Latency of drops."`
-	Purge purgeSizes `cmd:"" help:"Rate, CPU and memory of purges."`
+	Drop    dropSizes    `cmd:"" help:"Latency of drops."`
+	Purge   purgeSizes   `cmd:"" help:"Rate, CPU and memory of purges."`
+	Catalog catalogSizes `cmd:"" help:"Rate, latency, SQL and CPU of the catalog's operations."`
+	Store   storeCmd     `cmd:"" hidden:"" help:"A store that speaks enough S3, until its input ends."`
 }
 
 // report is what a benchmark found out.
@@ -60,16 +64,22 @@ func run(ctx context.Context, args []string, out, notes io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if parsed.Command() == "store" {
+		return c.Store.serve(ctx, os.Stdin, out)
+	}
 	b, err := newBench(ctx, &c, notes)
 	if err != nil {
 		return err
 	}
 	defer b.close()
 	var r report
-	if parsed.Command() == "drop" {
+	switch parsed.Command() {
+	case "drop":
 		r, err = b.drop(ctx, c.Drop.of(c.Quick))
-	} else {
+	case "purge":
 		r, err = b.purge(ctx, c.Purge.of(c.Quick))
+	default:
+		r, err = b.catalog(ctx, c.Catalog.of(c.Quick))
 	}
 	if err != nil {
 		return err

@@ -23,6 +23,11 @@ const (
 // process is a server of its own on an empty data folder and an empty database.
 type process struct {
 	*endpoint
+	binary  string
+	args    []string
+	env     []string
+	dir     string // the data folder
+	store   *store // nil: the data folder
 	cmd     *exec.Cmd
 	log     bytes.Buffer // read after the end only
 	ended   chan error
@@ -30,7 +35,12 @@ type process struct {
 }
 
 // start starts a server with more arguments of serve and waits until it is ready.
-func (b *bench) start(ctx context.Context, args ...string) (_ *process, err error) {
+func (b *bench) start(ctx context.Context, args ...string) (*process, error) {
+	return b.startOn(ctx, nil, args...)
+}
+
+// startOn is start with the tables in a store.
+func (b *bench) startOn(ctx context.Context, in *store, args ...string) (*process, error) {
 	data, err := os.MkdirTemp(b.dir, "data-")
 	if err != nil {
 		return nil, err
@@ -43,23 +53,42 @@ func (b *bench) start(ctx context.Context, args ...string) (_ *process, err erro
 	if url != "" {
 		args = append(args, "--database", url)
 	}
-	p := &process{cmd: exec.CommandContext(ctx, b.binary, args...), ended: make(chan error, 1), cleanup: cleanup}
-	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
-	p.cmd.WaitDelay = stopLimit
-	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
-	p.cmd.Env = withoutSettings(os.Environ())
-	if err := p.cmd.Start(); err != nil {
-		return nil, errors.Join(err, cleanup())
+	env := withoutSettings(os.Environ())
+	if in != nil {
+		args, env = append(args, "--storage", in.storage()), append(env, in.credentials()...)
 	}
-	go func() { p.ended <- p.cmd.Wait() }()
-	if p.endpoint, err = p.ready(ctx, data); err != nil {
+	p := &process{binary: b.binary, args: args, env: env, dir: data, store: in, cleanup: cleanup}
+	if err := p.launch(ctx); err != nil {
 		return nil, errors.Join(err, p.stop())
 	}
 	return p, nil
 }
 
+func (p *process) launch(ctx context.Context) (err error) {
+	p.cmd, p.ended = exec.CommandContext(ctx, p.binary, p.args...), make(chan error, 1)
+	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
+	p.cmd.WaitDelay = stopLimit
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = &p.log, &p.log, p.env
+	if err := p.cmd.Start(); err != nil {
+		p.cmd = nil
+		return err
+	}
+	cmd, ended := p.cmd, p.ended
+	go func() { ended <- cmd.Wait() }()
+	p.endpoint, err = p.ready(ctx)
+	return err
+}
+
+// restart ends the server and starts it again on what it had: its caches are empty.
+func (p *process) restart(ctx context.Context) error {
+	if err := p.halt(); err != nil {
+		return err
+	}
+	return p.launch(ctx)
+}
+
 // ready polls: the other side is a process.
-func (p *process) ready(ctx context.Context, data string) (*endpoint, error) {
+func (p *process) ready(ctx context.Context) (*endpoint, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -73,15 +102,15 @@ func (p *process) ready(ctx context.Context, data string) (*endpoint, error) {
 			return nil, fmt.Errorf("the server ended before it was ready: %w", errors.Join(err, errors.New(p.log.String())))
 		case <-tick.C:
 		}
-		address, err := os.ReadFile(filepath.Join(data, "address"))
+		address, err := os.ReadFile(filepath.Join(p.dir, "address"))
 		if err != nil || len(address) == 0 { // not there, or being written
 			continue
 		}
-		token, err := os.ReadFile(filepath.Join(data, "admin-token"))
+		token, err := os.ReadFile(filepath.Join(p.dir, "admin-token"))
 		if err != nil {
 			return nil, err
 		}
-		e, err := newEndpoint(strings.TrimSpace(string(address)), strings.TrimSpace(string(token)), data)
+		e, err := newEndpoint(ctx, strings.TrimSpace(string(address)), strings.TrimSpace(string(token)), p.dir, p.store)
 		if err != nil {
 			return nil, err
 		}
@@ -92,8 +121,11 @@ func (p *process) ready(ctx context.Context, data string) (*endpoint, error) {
 	}
 }
 
-// stop ends the server and removes what it had.
-func (p *process) stop() error {
+// halt ends the server, if it runs.
+func (p *process) halt() error {
+	if p.cmd == nil {
+		return nil
+	}
 	err := p.cmd.Process.Signal(syscall.SIGTERM)
 	if errors.Is(err, os.ErrProcessDone) {
 		err = nil
@@ -109,9 +141,14 @@ func (p *process) stop() error {
 	}
 	if p.endpoint != nil {
 		p.close()
-		err = errors.Join(err, os.RemoveAll(p.data))
 	}
-	return errors.Join(err, p.cleanup())
+	p.cmd, p.endpoint = nil, nil
+	return err
+}
+
+// stop ends the server and removes what it had.
+func (p *process) stop() error {
+	return errors.Join(p.halt(), os.RemoveAll(p.dir), p.cleanup())
 }
 
 // peak returns the most memory that the process ever had resident (VmHWM), in MiB. It

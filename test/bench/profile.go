@@ -44,7 +44,7 @@ const profilePurges = 2
 // profiles purges tables of each layout on a server inside this process, so that a
 // server needs no profiling endpoint.
 func (b *bench) profiles(ctx context.Context, sizes purgeSizes) (all []profile, err error) {
-	e, stop, err := b.inside(ctx, sizes)
+	e, stop, err := b.inside(ctx, sizes.Threads)
 	if err != nil {
 		return nil, err
 	}
@@ -58,8 +58,8 @@ func (b *bench) profiles(ctx context.Context, sizes purgeSizes) (all []profile, 
 				return nil, err
 			}
 		}
-		file := filepath.Join(b.profileDir(sizes), strings.ReplaceAll(layout.name, " ", "-")+".pprof")
-		if err := e.underProfile(ctx, file, names); err != nil {
+		file := filepath.Join(b.profileDir(sizes.Profiles), strings.ReplaceAll(layout.name, " ", "-")+".pprof")
+		if err := underProfile(file, func() error { return e.purged(ctx, names) }); err != nil {
 			return nil, err
 		}
 		traces, err := exec.CommandContext(ctx, "go", "tool", "pprof", "-traces", "-unit=ms", file).Output()
@@ -74,15 +74,15 @@ func (b *bench) profiles(ctx context.Context, sizes purgeSizes) (all []profile, 
 	return all, nil
 }
 
-func (b *bench) profileDir(sizes purgeSizes) string {
-	if sizes.Profiles != "" {
-		return sizes.Profiles
+func (b *bench) profileDir(chosen string) string {
+	if chosen != "" {
+		return chosen
 	}
 	return b.dir
 }
 
-// underProfile purges the tables and writes where the time went.
-func (e *endpoint) underProfile(ctx context.Context, file string, names []string) error {
+// underProfile runs work and writes where the CPU time went.
+func underProfile(file string, work func() error) error {
 	out, err := os.Create(file)
 	if err != nil {
 		return err
@@ -92,6 +92,11 @@ func (e *endpoint) underProfile(ctx context.Context, file string, names []string
 		return err
 	}
 	defer pprof.StopCPUProfile()
+	return work()
+}
+
+// purged drops the tables and waits until they are gone.
+func (e *endpoint) purged(ctx context.Context, names []string) error {
 	for _, name := range names {
 		job, _, err := e.drop(ctx, name, false)
 		if err != nil {
@@ -105,7 +110,7 @@ func (e *endpoint) underProfile(ctx context.Context, file string, names []string
 }
 
 // inside starts a server in this process.
-func (b *bench) inside(ctx context.Context, sizes purgeSizes) (*endpoint, func() error, error) {
+func (b *bench) inside(ctx context.Context, deleteThreads int) (*endpoint, func() error, error) {
 	data, err := os.MkdirTemp(b.dir, "inside-")
 	if err != nil {
 		return nil, nil, err
@@ -116,7 +121,7 @@ func (b *bench) inside(ctx context.Context, sizes purgeSizes) (*endpoint, func()
 	}
 	set := server.DefaultSettings()
 	set.Data, set.Listen, set.Database = data, "127.0.0.1:0", url
-	set.AsyncPurge.DeleteThreads = sizes.Threads
+	set.AsyncPurge.DeleteThreads = deleteThreads
 	set.AsyncPurge.PurgeWaitMS = 600_000
 	const token = "of-a-benchmark" //nolint:gosec // of a server that nobody else reaches
 	running, end := context.WithCancel(ctx)
@@ -137,7 +142,7 @@ func (b *bench) inside(ctx context.Context, sizes purgeSizes) (*endpoint, func()
 		ended <- nil
 		return nil, nil, errors.Join(err, stop())
 	case s := <-started:
-		e, err := newEndpoint(s.BaseURL, token, data)
+		e, err := newEndpoint(ctx, s.BaseURL, token, data, nil)
 		if err == nil {
 			err = e.createNamespace(ctx)
 		}

@@ -19,7 +19,7 @@ import (
 
 const (
 	crashTag    = "lethe_crash"
-	fuzzTime    = "5s"
+	fuzzTime    = "20s"
 	testTimeout = "20m"
 )
 

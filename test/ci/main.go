@@ -141,7 +141,7 @@ func (r *run) test(ctx context.Context) {
 	r.stage(ctx, "unit tests, race detector", r.goTest(pkgs.light, "-count=1", "-race"))
 	r.stage(ctx, "unit tests", r.goTest(pkgs.heavy, "-count=1"))
 	for _, target := range pkgs.fuzz {
-		r.stage(ctx, "fuzz "+target.String(), r.goTest([]string{target.pkg}, "-run=^$", "-fuzz=^"+target.name+"$", "-fuzztime="+fuzzTime))
+		r.stage(ctx, "fuzz "+target.String(), r.goTest([]string{target.pkg}, "-run=^$", "-fuzz=^"+target.name+"$", "-fuzztime="+fuzzTime, "-fuzzminimizetime=1x"))
 	}
 	system := r.goTest(pkgs.system, "-count=1")
 	if !built {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/user"
 	"strings"
 	"sync"
 	"time"
@@ -50,18 +49,20 @@ func (r *run) startServices(ctx context.Context) []*service {
 			s.env, s.err = prepare(ctx)
 		}()
 	}
-	cluster, gateway := &postgres{}, &versitygw{}
+	cluster, maria, gateway := &postgres{}, &mariadb{}, &versitygw{}
 	r.onClose(func() {
 		for _, s := range services {
 			<-s.done
 		}
 		cluster.stop()
+		maria.stop()
 		gateway.stop()
 	})
 	begin("C compiler of the race detector", func(ctx context.Context) ([]string, error) {
 		return nil, need(ctx, func() bool { return has("cc") || has("gcc") }, "gcc", "libc6-dev")
 	})
 	begin("PostgreSQL", cluster.start)
+	begin("MariaDB", maria.start)
 	begin("S3 gateway", gateway.start)
 	begin("PyIceberg", pyiceberg)
 	begin("DuckDB", duckdb)
@@ -85,6 +86,11 @@ func (r *run) awaitServices(ctx context.Context, services []*service) error {
 			continue
 		}
 		r.env = append(r.env, s.env...)
+	}
+	for _, s := range [][2]string{{"MySQL 8", "LETHE_TEST_MYSQL8"}, {"TiDB", "LETHE_TEST_TIDB"}} {
+		if os.Getenv(s[1]) == "" {
+			fmt.Printf("not run on %s: %s names no server\n", s[0], s[1])
+		}
 	}
 	if !r.ci {
 		return nil
@@ -130,12 +136,4 @@ apt-get -o DPkg::Lock::Timeout=300 -q install -y --no-install-recommends ` + str
 func has(program string) bool {
 	_, err := exec.LookPath(program)
 	return err == nil
-}
-
-// account returns the user that runs PostgreSQL, which refuses root.
-func account() (*user.User, error) {
-	if os.Geteuid() != 0 {
-		return user.Current()
-	}
-	return user.Lookup("postgres")
 }

@@ -189,7 +189,7 @@ func TestReplicas(t *testing.T) {
 	t.Parallel()
 	for _, db := range sqldbtest.Servers(t) {
 		if db.Name == sqldb.SQLite {
-			continue // one server at a time, see TestOneServerADatabase
+			continue // one server at a time, see TestOneServerADataFolder
 		}
 		t.Run(string(db.Name), func(t *testing.T) {
 			t.Parallel()
@@ -219,11 +219,11 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-func TestOneServerADatabase(t *testing.T) {
+func TestOneServerADataFolder(t *testing.T) {
 	t.Parallel()
 	s := proc.Start(t, proc.Options{})
 	out := refused(t, "serve", "--data", s.Data, "--listen", "127.0.0.1:0")
-	if !strings.Contains(out, "lethe.db") {
+	if !strings.Contains(out, s.Data) {
 		t.Errorf("a second server on the same data says:\n%s", out)
 	}
 	if got := s.Alive(); !got {

@@ -288,8 +288,7 @@ func wantKeys(t *testing.T, b blob.Bucket, prefix blob.Key, want ...blob.Key) {
 
 func wantClass(t *testing.T, err error, want blob.Class) {
 	t.Helper()
-	var e *blob.Error
-	if !errors.As(err, &e) {
+	if e, ok := errors.AsType[*blob.Error](err); !ok {
 		t.Errorf("got %v, want a *blob.Error of class %s", err, want)
 	} else if e.Class != want {
 		t.Errorf("got class %s (%v), want %s", e.Class, err, want)

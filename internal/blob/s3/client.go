@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -66,10 +67,10 @@ func (b *Bucket) connect(ctx context.Context) error {
 
 func (b *Bucket) options(o *awss3.Options) {
 	// No redirect is followed: a signature holds for one host only.
-	o.HTTPClient = &http.Client{
+	o.HTTPClient = sender{&http.Client{
 		Transport:     b.transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	}}
 	o.Retryer = aws.NopRetryer{}
 	if b.cfg.Endpoint != "" {
 		o.BaseEndpoint = aws.String(b.cfg.Endpoint)
@@ -85,6 +86,20 @@ func (b *Bucket) options(o *awss3.Options) {
 	o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 	o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 	o.DisableLogOutputChecksumValidationSkipped = true
+}
+
+// sender sends the SDK's requests. The SDK closes a body as soon as the answer begins, and
+// its closed bodies answer WriteTo with io.EOF. When the store is quick, net/http meets
+// that on its last look at a body that was sent in full, takes it for a failed write and
+// cuts the connection under the answer. A body without WriteTo does not.
+type sender struct{ *http.Client }
+
+// Do sends a request.
+func (s sender) Do(r *http.Request) (*http.Response, error) {
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = struct{ io.ReadCloser }{r.Body}
+	}
+	return s.Client.Do(r)
 }
 
 // limited bounds one request.

@@ -31,5 +31,5 @@ func (b *Bucket) look(ctx context.Context) error {
 	if err == nil && lock.ObjectLockConfiguration != nil && lock.ObjectLockConfiguration.ObjectLockEnabled == types.ObjectLockEnabledEnabled {
 		b.notes = append(b.notes, "bucket "+b.cfg.Bucket+" has object lock: versions under retention or legal hold cannot be removed before it ends")
 	}
-	return nil //nolint:nilerr // see above: the answer is a courtesy
+	return nil
 }

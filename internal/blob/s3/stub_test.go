@@ -172,6 +172,33 @@ func TestBulkDelete(t *testing.T) {
 	}
 }
 
+// The SDK's bodies fail in WriteTo once the answer has begun.
+func TestAnswersBeforeTheLastLookAtTheBody(t *testing.T) {
+	t.Parallel()
+	cfg := stub(t, after(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(w, r.Body)
+	}))
+	b := open(t, cfg)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, cfg.Endpoint, closedBody{strings.NewReader("all of it")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.ContentLength = int64(len("all of it"))
+	res, err := s3.Sender(b).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(res.Body)
+	if err := errors.Join(err, res.Body.Close()); err != nil || string(got) != "all of it" {
+		t.Errorf("the store got %q, %v", got, err)
+	}
+}
+
+type closedBody struct{ *strings.Reader }
+
+func (closedBody) WriteTo(io.Writer) (int64, error) { return 0, io.EOF }
+func (closedBody) Close() error                     { return nil }
+
 // What was not sent in time is sent by nobody: the pool asks for admission again first.
 func TestLateDeletes(t *testing.T) {
 	t.Parallel()

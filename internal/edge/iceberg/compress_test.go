@@ -3,6 +3,8 @@ package iceberg_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/lethe-project/lethe/test/responder"
 )
 
 // Large answers are compressed for those who take it, and mean the same.
@@ -34,7 +36,7 @@ func TestLargeAnswersAreCompressed(t *testing.T) {
 			if got := a.header.Get("Content-Encoding") == "gzip"; got != c.packed {
 				t.Errorf("compressed: %v", got)
 			}
-			body, err := plainBody(a.header, a.body)
+			body, err := responder.PlainBody(a.header, a.body)
 			b.must(err)
 			if c.path == large && string(body) != string(plain.body) {
 				t.Error("the compressed answer is another one")

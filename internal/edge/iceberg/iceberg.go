@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -54,6 +55,7 @@ type Config struct {
 type edge struct {
 	Config
 	endpoints []string
+	packers   sync.Pool // of *gzip.Writer
 }
 
 // call is one authenticated request.

@@ -31,6 +31,7 @@ import (
 	"github.com/lethe-project/lethe/internal/sqldb"
 	"github.com/lethe-project/lethe/internal/sqldb/sqldbtest"
 	"github.com/lethe-project/lethe/internal/tenant"
+	"github.com/lethe-project/lethe/test/responder"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -133,8 +134,8 @@ func (b *bench) on(tb testing.TB) *bench {
 	tb.Helper()
 	other := *b
 	other.tb = tb
-	other.handler = newResponder(tb).wrap(tb, b.bare)
-	other.cleanups = newResponder(tb).wrap(tb, b.list)
+	other.handler = responder.New(tb).Handler(tb, b.bare)
+	other.cleanups = responder.New(tb).Handler(tb, b.list)
 	return &other
 }
 
@@ -306,7 +307,7 @@ func (a *answer) message() string {
 // get walks into the answer by names and indices.
 func (a *answer) get(path ...any) any {
 	a.tb.Helper()
-	v, err := parseJSON(a.body)
+	v, err := responder.ParseJSON(a.body)
 	if err != nil {
 		a.tb.Fatal(err)
 	}
@@ -421,3 +422,10 @@ func newKey() string { return uuid.Must(uuid.NewV7()).String() }
 
 // errBusy is contention of the database that outlasted its retries.
 var errBusy = fault.New("test", fault.Busy, "DatabaseBusy", "the database is busy")
+
+func clip(s string) string {
+	if len(s) > 400 {
+		return s[:400] + "…"
+	}
+	return s
+}

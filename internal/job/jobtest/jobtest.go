@@ -47,6 +47,7 @@ CREATE TABLE test_job (
 CREATE INDEX test_job_available ON test_job (state, available_at);
 CREATE INDEX test_job_updated ON test_job (state, updated_at);
 CREATE INDEX test_job_request ON test_job (request_id);
+CREATE INDEX test_job_listed ON test_job (kind, state, id);
 `
 
 // Config is one whose waits fit in a test. Leases last, on a busy machine too.

@@ -48,3 +48,5 @@ CREATE INDEX iceberg_cleanup_job_updated ON iceberg_cleanup_job (state, updated_
 CREATE INDEX iceberg_cleanup_job_request ON iceberg_cleanup_job (request_id);
 CREATE INDEX iceberg_cleanup_job_uuid ON iceberg_cleanup_job (warehouse_id, uuid_key);
 CREATE INDEX iceberg_cleanup_job_metadata ON iceberg_cleanup_job (warehouse_id, metadata_hash);
+-- Pages of a list, newest first.
+CREATE INDEX iceberg_cleanup_job_listed ON iceberg_cleanup_job (metalake_name, catalog_name, state, id);

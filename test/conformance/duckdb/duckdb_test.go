@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/lethe-project/lethe/test/proc"
+	"github.com/lethe-project/lethe/test/responder"
 )
 
 // envHome names the virtual environment with DuckDB and its extensions.
@@ -23,7 +24,8 @@ func TestDuckDB(t *testing.T) {
 	t.Parallel()
 	interpreter := find(t)
 	server := proc.Start(t, proc.Options{})
-	cmd := exec.CommandContext(t.Context(), interpreter, "run.py", server.URI, server.Token(t), server.Warehouse())
+	uri := responder.New(t).Proxy(t, server.URI)
+	cmd := exec.CommandContext(t.Context(), interpreter, "run.py", uri, server.Token(t), server.Warehouse())
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
 	proc.Cases(t, cmd)
 }

@@ -25,22 +25,30 @@ import (
 
 	"github.com/lethe-project/lethe/internal/sqldb/sqldbtest"
 	"github.com/lethe-project/lethe/test/proc"
+	"github.com/lethe-project/lethe/test/responder"
 )
 
+// server is a server under test and the URI of its catalog, where each answer is checked.
+type server struct {
+	*proc.Server
+	catalog string
+}
+
 // each runs fn against a server on every database.
-func each(t *testing.T, fn func(t *testing.T, server *proc.Server)) {
+func each(t *testing.T, fn func(t *testing.T, server server)) {
 	t.Helper()
 	for _, db := range sqldbtest.Servers(t) {
 		t.Run(string(db.Name), func(t *testing.T) {
 			t.Parallel()
-			fn(t, proc.Start(t, proc.Options{Database: db.URL(t)}))
+			s := proc.Start(t, proc.Options{Database: db.URL(t)})
+			fn(t, server{s, responder.New(t).Proxy(t, s.URI) + responder.Base})
 		})
 	}
 }
 
-func open(t *testing.T, server *proc.Server) *rest.Catalog {
+func open(t *testing.T, server server) *rest.Catalog {
 	t.Helper()
-	c, err := rest.NewCatalog(t.Context(), "lethe", server.CatalogURI(), rest.WithOAuthToken(server.Token(t)))
+	c, err := rest.NewCatalog(t.Context(), "lethe", server.catalog, rest.WithOAuthToken(server.Token(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +62,7 @@ func open(t *testing.T, server *proc.Server) *rest.Catalog {
 
 func TestCatalogSuite(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, server *proc.Server) {
+	each(t, func(t *testing.T, server server) {
 		catalogtest.RunCatalogTests(t, catalogtest.Config{
 			NewCatalog:                  func(t *testing.T) catalog.Catalog { t.Helper(); return open(t, server) },
 			SupportsNamespaceProperties: true,
@@ -64,7 +72,7 @@ func TestCatalogSuite(t *testing.T) {
 
 func TestTableLife(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, server *proc.Server) {
+	each(t, func(t *testing.T, server server) {
 		for _, ns := range []table.Identifier{
 			{"plain"},
 			{"nested", "a.b"},
@@ -76,7 +84,7 @@ func TestTableLife(t *testing.T) {
 }
 
 // life creates, appends, renames and purges a table and looks at the disk meanwhile.
-func life(t *testing.T, server *proc.Server, ns table.Identifier) {
+func life(t *testing.T, server server, ns table.Identifier) {
 	t.Helper()
 	ctx, c := t.Context(), open(t, server)
 	for depth := range ns {
@@ -118,7 +126,7 @@ func life(t *testing.T, server *proc.Server, ns table.Identifier) {
 
 func TestDropKeepsFiles(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, server *proc.Server) {
+	each(t, func(t *testing.T, server server) {
 		ctx, c := t.Context(), open(t, server)
 		ns := table.Identifier{"keep"}
 		if err := c.CreateNamespace(ctx, ns, nil); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/lethe-project/lethe/internal/sqldb"
 	"github.com/lethe-project/lethe/internal/sqldb/sqldbtest"
 	"github.com/lethe-project/lethe/test/proc"
+	"github.com/lethe-project/lethe/test/responder"
 )
 
 const emptyNamespace = "the empty namespace cannot be named in the protocol: Iceberg's REST client refuses to send it"
@@ -57,7 +58,7 @@ func TestIcebergSuites(t *testing.T) {
 					Args:     []string{"--warehouse-allowed-locations", "file://" + allowed},
 				})
 				reports := maven(t,
-					"LETHE_URI="+server.CatalogURI(), "LETHE_TOKEN="+server.Token(t),
+					"LETHE_URI="+responder.New(t).Proxy(t, server.URI)+responder.Base, "LETHE_TOKEN="+server.Token(t),
 					"LETHE_LOCATIONS=file:"+allowed, "LETHE_CLIENT="+client.properties)
 				for class, least := range suites {
 					report(t, reports, class, least)

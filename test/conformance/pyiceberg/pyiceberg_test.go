@@ -9,6 +9,7 @@ import (
 
 	"github.com/lethe-project/lethe/internal/sqldb/sqldbtest"
 	"github.com/lethe-project/lethe/test/proc"
+	"github.com/lethe-project/lethe/test/responder"
 )
 
 func TestPyIceberg(t *testing.T) {
@@ -21,7 +22,8 @@ func TestPyIceberg(t *testing.T) {
 				Database: db.URL(t),
 				Args:     []string{"--async-purge-retry-base-ms", "200"}, // blocked purges come again soon
 			})
-			cmd := exec.CommandContext(t.Context(), interpreter, "run.py", server.URI, server.Token(t), server.Warehouse())
+			uri := responder.New(t).Proxy(t, server.URI)
+			cmd := exec.CommandContext(t.Context(), interpreter, "run.py", uri, server.Token(t), server.Warehouse())
 			cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONWARNINGS=ignore")
 			proc.Cases(t, cmd)
 		})

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/lethe-project/lethe/test/proc"
+	"github.com/lethe-project/lethe/test/responder"
 )
 
 // envHome names the virtual environment with Spark; below its jars/ lies the runtime.
@@ -27,7 +28,8 @@ func TestSpark(t *testing.T) {
 	t.Parallel()
 	interpreter, jar := find(t)
 	server := proc.Start(t, proc.Options{})
-	cmd := exec.CommandContext(t.Context(), interpreter, "run.py", server.URI, server.Token(t), server.Warehouse(), jar, t.TempDir())
+	uri := responder.New(t).Proxy(t, server.URI)
+	cmd := exec.CommandContext(t.Context(), interpreter, "run.py", uri, server.Token(t), server.Warehouse(), jar, t.TempDir())
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONWARNINGS=ignore", "PYSPARK_PYTHON="+interpreter)
 	cmd.WaitDelay = 10 * time.Second // the JVM holds the pipe a little longer than Python
 	proc.Cases(t, cmd)

@@ -2,7 +2,9 @@ package purge
 
 import (
 	"context"
+	"fmt"
 
+	"github.com/lethe-project/lethe/internal/blob"
 	"github.com/lethe-project/lethe/internal/job"
 )
 
@@ -31,6 +33,8 @@ func (h *Handler) Run(ctx context.Context, run *job.Run) error {
 	}
 	// As claimed: what the lease covers.
 	j.Phase, j.Cursor, j.Progress, j.Epoch = row.Phase, row.Cursor, row.Progress, row.LeaseEpoch
+	// Stores that can, show who sends a delete: what came late is seen in their logs.
+	ctx = blob.WithLease(ctx, fmt.Sprintf("%s %s %d", row.Owner, run.Name(), row.LeaseEpoch))
 	return h.walker.Run(ctx, j, run)
 }
 

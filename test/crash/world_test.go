@@ -320,6 +320,8 @@ func (w *world) tree(without ...purgetest.Table) map[string]string {
 		switch {
 		case err != nil:
 			return err
+		case path == filepath.Join(w.dir, ".lethe-root"): // the store's own marker
+			return nil
 		case d.IsDir():
 			if slices.ContainsFunc(without, func(t purgetest.Table) bool { return t.Location == "file://"+path }) {
 				return filepath.SkipDir

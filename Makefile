@@ -36,7 +36,7 @@ lint: tools ## run the linters
 fmt: tools ## format all Go files (gofumpt, gci)
 	bin/golangci-lint fmt $(PKG)
 
-bench: ## run a benchmark: make bench BENCH=purge|drop
+bench: ## run a benchmark: make bench BENCH=purge|drop|catalog
 	$(GO) run ./test/bench $(BENCH) --json
 
 clean: ## remove what was built here; data of servers stays

@@ -43,6 +43,7 @@ type DB struct {
 	cfg       Config
 	write     *sql.DB
 	read      *sql.DB
+	reads     conn          // read, or what stands before it
 	turn      chan struct{} // SQLite: the one writer; waiters are served in order
 	isolation sql.IsolationLevel
 	closers   []func() error
@@ -104,12 +105,12 @@ func (db *DB) Ping(ctx context.Context) error { return db.read.PingContext(ctx) 
 
 // Query reads outside a transaction. A reader sees what was committed.
 func (db *DB) Query(ctx context.Context, s Statement, args ...any) (*sql.Rows, error) {
-	return query(ctx, db.read, db, s, args)
+	return query(ctx, db.reads, db, s, args)
 }
 
 // QueryRow reads one row outside a transaction.
 func (db *DB) QueryRow(ctx context.Context, s Statement, args ...any) *Row {
-	return queryRow(ctx, db.read, db, s, args)
+	return queryRow(ctx, db.reads, db, s, args)
 }
 
 // Prepare asks the engine whether it understands s and runs nothing. The values of args

@@ -42,7 +42,7 @@ func openMySQL(ctx context.Context, rawURL string, cfg Config) (*DB, error) {
 	}
 	pool.SetMaxOpenConns(cfg.MaxConns)
 	pool.SetMaxIdleConns(cfg.MaxConns)
-	db := &DB{dialect: mysqlDialect(server.tidb), cfg: cfg, write: pool, read: pool, isolation: sql.LevelReadCommitted}
+	db := &DB{dialect: mysqlDialect(server.tidb), cfg: cfg, write: pool, read: pool, reads: pool, isolation: sql.LevelReadCommitted}
 	db.migrating = func(ctx context.Context) (func() error, error) { return lockMigrations(ctx, mc) }
 	err = db.Tx(ctx, func(tx *Tx) error {
 		var level string

@@ -78,7 +78,7 @@ func openPostgres(ctx context.Context, dsn string, cfg Config) (*DB, error) {
 	pool := stdlib.OpenDB(*pc)
 	pool.SetMaxOpenConns(cfg.MaxConns)
 	pool.SetMaxIdleConns(cfg.MaxConns)
-	db := &DB{dialect: postgresDialect(), cfg: cfg, write: pool, read: pool, isolation: sql.LevelReadCommitted}
+	db := &DB{dialect: postgresDialect(), cfg: cfg, write: pool, read: pool, reads: pool, isolation: sql.LevelReadCommitted}
 	err = db.Tx(ctx, func(tx *Tx) error {
 		var level string
 		if err := tx.QueryRow(ctx, "SHOW transaction_isolation").Scan(&level); err != nil {

@@ -89,6 +89,7 @@ func openSQLite(ctx context.Context, path string, cfg Config) (*DB, error) {
 		write: open("immediate", 1), read: open("deferred", cfg.MaxConns),
 		turn: make(chan struct{}, 1), closers: []func() error{lock},
 	}
+	db.reads = &compiled{DB: db.read}
 	if err := db.write.PingContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("sqlite: open %s: %w", path, err), db.Close())
 	}

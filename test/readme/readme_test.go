@@ -75,7 +75,7 @@ func TestFirstScreen(t *testing.T) {
 	}
 	// The last line purges the table.
 	err = filepath.WalkDir(server.Warehouse(), func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
+		if err == nil && !d.IsDir() && d.Name() != ".lethe-root" { // the store's own marker stays
 			t.Errorf("left after the purge: %s", path)
 		}
 		return err

@@ -3,8 +3,10 @@ package metadata
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
+	"unicode/utf8"
 )
 
 // Limits bound a document before it is decoded. The zero value uses the defaults.
@@ -40,13 +42,16 @@ func (l Limits) Check(body []byte) error {
 	return nil
 }
 
-// check refuses a document that is too large or too deep. It is one flat pass and does
+// check refuses a document that is too large, too deep or no text. It is one flat pass and does
 // not otherwise judge the syntax: braces inside strings do not count, and text that is
 // no JSON at all fails later in the decoder, which cannot go deeper than this count.
 func (l Limits) check(doc []byte) error {
 	l = l.withDefaults()
 	if int64(len(doc)) > l.MaxBytes {
 		return fmt.Errorf("the document has %d bytes, more than the limit of %d", len(doc), l.MaxBytes)
+	}
+	if !utf8.Valid(doc) { // it is passed on as it is, and no client could read it
+		return errors.New("the document is not valid UTF-8")
 	}
 	depth, inString := 0, false
 	for i := 0; i < len(doc); i++ {

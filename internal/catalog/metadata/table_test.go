@@ -58,6 +58,7 @@ var hostile = map[string]struct{ doc, text string }{
 	"encrypted snapshot":            {minimal(3, `"snapshots":[{"snapshot-id":5,"timestamp-ms":1,"key-id":"k","manifest-list":"s3://x"}]`), "snapshot 5 is encrypted"},
 	"encrypted, key escaped":        {minimal(3, `"snapshots":[{"snapshot-id":5,"timestamp-ms":1,"key\u002did":"k","manifest-list":"s3://x"}]`), "snapshot 5 is encrypted"},
 	"encryption keys before v3":     {minimal(2, `"encryption-keys":[{"key-id":"k","encrypted-key-metadata":"AA=="}]`), "encryption-keys"},
+	"not UTF-8":                     {minimal(2, `"properties":{"a":"`+"\x95"+`"}`), "not valid UTF-8"},
 	"too deep":                      {minimal(2, `"x":`+strings.Repeat("[", 600)+strings.Repeat("]", 600)), "nested deeper than 500"},
 	"too deep and unfinished":       {strings.Repeat(`{"a":`, 100_000), "nested deeper than 500"},
 	"damaged gzip":                  {"\x1f\x8b\x08\x00\x00", "gzip stream is damaged"},

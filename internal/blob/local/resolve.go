@@ -33,7 +33,7 @@ func openRoot(dir string) (*root, error) {
 		return nil, err
 	}
 	r := &root{file: f, raw: raw, resolve: beneath}
-	// Old kernels and some sandboxes do not have the one call that does it all.
+	// Old kernels and some container runtimes do not have the one call that does it all.
 	if _, err := r.stat("."); err != nil {
 		r.resolve = walk
 	}

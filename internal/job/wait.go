@@ -34,7 +34,10 @@ func (r *Runner) Wait(ctx context.Context, id ID, limit time.Duration) (Row, err
 	asked := false       // and did not get it since the last look
 	for {
 		seen, err := r.store.Get(ctx, id)
-		if err != nil {
+		switch {
+		case ctx.Err() != nil: // whatever the read said
+			return row, context.Cause(ctx)
+		case err != nil:
 			return row, err
 		}
 		row = seen

@@ -134,8 +134,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // ClassOf returns the class of err: Other for an error that no store classified.
 func ClassOf(err error) Class {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Class
 	}
 	return Other

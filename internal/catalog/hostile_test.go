@@ -138,7 +138,8 @@ func TestLostAnswerBeforeAnotherChange(t *testing.T) {
 				_, err := b.cat.CommitTable(ctx, b.call(), x, b.set("a", "1"))
 				return err
 			},
-			func(b *bench) { _, err := b.drop(x, false); b.must(err) }, catalog.Identifier{},
+			func(b *bench) { _, err := b.drop(x, false); b.must(err) },
+			catalog.Identifier{},
 		},
 		"rename, renamed": {
 			func(b *bench, ctx context.Context) error { return b.cat.Rename(ctx, b.call(), catalog.KindTable, x, y) },

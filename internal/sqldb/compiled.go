@@ -24,14 +24,14 @@ func (c *compiled) statement(ctx context.Context, text string) (*sql.Stmt, error
 	}
 	kept, taken := c.byText.LoadOrStore(text, made)
 	if taken {
-		_ = made.Close() // another request was faster
+		_ = made.Close() //nolint:sqlclosecheck // another request was faster: this one is not used
 	}
 	return kept.(*sql.Stmt), nil
 }
 
 // QueryContext is that of sql.DB.
 func (c *compiled) QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
-	s, err := c.statement(ctx, text)
+	s, err := c.statement(ctx, text) //nolint:sqlclosecheck // kept until the pool is closed
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (c *compiled) QueryContext(ctx context.Context, text string, args ...any) (
 
 // QueryRowContext is that of sql.DB.
 func (c *compiled) QueryRowContext(ctx context.Context, text string, args ...any) *sql.Row {
-	s, err := c.statement(ctx, text)
+	s, err := c.statement(ctx, text) //nolint:sqlclosecheck // kept until the pool is closed
 	if err != nil {
 		return c.DB.QueryRowContext(ctx, text, args...) // a row that holds the error
 	}

@@ -106,7 +106,7 @@ func (p *Pool) request(ctx context.Context, ep *endpoint, bucket blob.Bucket, ke
 	start := time.Now()
 	defer func() {
 		if r := recover(); r != nil {
-			p.cfg.Logger.Error("panic in a bucket", slog.String("endpoint", ep.name),
+			p.cfg.Logger.ErrorContext(ctx, "panic in a bucket", slog.String("endpoint", ep.name),
 				slog.Any("panic", r), slog.String("stack", string(debug.Stack())))
 			results = make([]blob.Result, len(keys))
 			for i, key := range keys {
@@ -151,7 +151,7 @@ func (p *Pool) observe(t *task, ep *endpoint, results []blob.Result) {
 	if throttled {
 		if rate, lowered := ep.slowDown(time.Now()); lowered {
 			p.metrics.throttled.Inc()
-			p.cfg.Logger.Warn("object store asks to slow down", slog.String("endpoint", ep.name), slog.Float64("keys_per_second", rate))
+			p.cfg.Logger.Warn("object store asks to slow down", slog.String("endpoint", ep.name), slog.Float64("keysPerSecond", rate))
 		}
 	} else if !outage {
 		ep.speedUp(time.Now(), len(results))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -73,10 +74,8 @@ func (c *crcCache) forget(dir string) {
 func scanForNone(d *os.File) bool {
 	for seen := 0; seen < crcScanMax; {
 		names, err := d.Readdirnames(listChunk)
-		for _, name := range names {
-			if isCRC(name) {
-				return false
-			}
+		if slices.ContainsFunc(names, isCRC) {
+			return false
 		}
 		if errors.Is(err, io.EOF) {
 			return true

@@ -29,8 +29,7 @@ func (b *Bucket) wrap(op string, key blob.Key, err error) *blob.Error {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, errLink):
 		e.Class = blob.Denied
 	default:
-		var errno syscall.Errno
-		if errors.As(err, &errno) {
+		if errno, ok := errors.AsType[syscall.Errno](err); ok {
 			e.Class = classOf(errno)
 		}
 	}

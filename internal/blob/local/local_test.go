@@ -19,15 +19,15 @@ import (
 	"github.com/lethe-project/lethe/internal/blob/local"
 )
 
-func open(t testing.TB, dir string) *local.Bucket {
-	t.Helper()
+func open(tb testing.TB, dir string) *local.Bucket {
+	tb.Helper()
 	b, err := local.Open(dir)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := b.Close(); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	return b
@@ -50,9 +50,9 @@ func TestConformance(t *testing.T) {
 // works on all.
 var resolvers = map[string]func(testing.TB, string) *local.Bucket{
 	"native": open,
-	"walk": func(t testing.TB, dir string) *local.Bucket {
-		t.Helper()
-		b := open(t, dir)
+	"walk": func(tb testing.TB, dir string) *local.Bucket {
+		tb.Helper()
+		b := open(tb, dir)
 		b.Walk()
 		return b
 	},
@@ -215,12 +215,12 @@ func wantTree(t *testing.T, dir string, want ...string) {
 }
 
 // write makes a file behind the bucket's back.
-func write(t testing.TB, dir, name string) {
-	t.Helper()
+func write(tb testing.TB, dir, name string) {
+	tb.Helper()
 	path := filepath.Join(dir, name)
 	err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("x"), 0o600))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/lethe-project/lethe/internal/catalog/metadata"
 	"github.com/lethe-project/lethe/internal/fault"
@@ -38,7 +39,8 @@ func (c *Catalog) load(ctx context.Context, op string, w *tenant.Warehouse, kind
 	}
 	// A file may go between the pointer's read and its own (a commit that removes old
 	// metadata): the pointer is read again as long as it moved.
-	for last := ""; ; {
+	last := ""
+	for range commitTries {
 		e, err := findEntry(ctx, c.db, selectEntry, op, w.ID, kind, id)
 		if err != nil {
 			return nil, nil, err
@@ -53,6 +55,7 @@ func (c *Catalog) load(ctx context.Context, op string, w *tenant.Warehouse, kind
 		}
 		return e, t, nil
 	}
+	return nil, nil, &fault.Error{Op: op, Kind: fault.Busy, RetryAfter: time.Second, Message: "the entry changes faster than it can be read, try again"}
 }
 
 func (c *Catalog) metadataOf(ctx context.Context, op string, w *tenant.Warehouse, e *entry) (document, error) {

@@ -3,7 +3,9 @@ package job
 import (
 	"context"
 	"errors"
+	"time"
 
+	"github.com/lethe-project/lethe/internal/fault"
 	"github.com/lethe-project/lethe/internal/sqldb"
 )
 
@@ -117,11 +119,14 @@ func (s *Store) setPaused(ctx context.Context, op string, id ID, statement sqldb
 	})
 }
 
+// changeTries bounds how often a control looks again at a row that moved.
+const changeTries = 20
+
 // change runs write on the row as it stands and returns the row after it. write is
 // guarded by state and epoch and says how many rows it hit; at 0 the row has moved and
 // write looks again.
 func (s *Store) change(ctx context.Context, id ID, write func(tx *sqldb.Tx, row Row) (int64, error)) (after Row, err error) {
-	for {
+	for range changeTries {
 		var before Row
 		err = s.db.Tx(ctx, func(tx *sqldb.Tx) error {
 			if before, _, err = s.read(ctx, tx, id); err != nil {
@@ -144,5 +149,9 @@ func (s *Store) change(ctx context.Context, id ID, write func(tx *sqldb.Tx, row 
 			s.ended(after)
 		}
 		return after, err
+	}
+	return after, &fault.Error{
+		Op: "job.change", Kind: fault.Busy, RetryAfter: time.Second, Err: errMoved,
+		Message: "the job changes faster than it can be read, try again",
 	}
 }

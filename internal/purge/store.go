@@ -196,12 +196,6 @@ func pairs(ctx context.Context, tx *sqldb.Tx, s sqldb.Statement, args []any, eac
 	return rows.Err()
 }
 
-// FindByRequest finds the job that a request made, to read back an ambiguous commit.
-func (s *Store) FindByRequest(ctx context.Context, tx *sqldb.Tx, requestID string) (job.ID, bool, error) {
-	row, found, err := s.jobs.FindByRequest(ctx, tx, requestID)
-	return row.ID, found, err
-}
-
 func one(row *sqldb.Row) (id job.ID, found bool, err error) {
 	err = row.Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -196,11 +196,6 @@ func TestStoreHolders(t *testing.T) {
 		if !slices.Equal(only[7], []string{"k-t"}) {
 			t.Errorf("keys that only this row has: %v", only)
 		}
-		found := inTx(t, db, func(tx *sqldb.Tx) (a answer, err error) {
-			a.id, a.found, err = s.FindByRequest(t.Context(), tx, "r-onet")
-			return a, err
-		})
-		check("by request", found, here)
 	})
 }
 

@@ -36,6 +36,8 @@ const (
 //	{name:N}            text compared by bytes, at most N bytes
 //	{text}              long text, {bytes} long binary
 //	{table}             ends CREATE TABLE (engine options)
+//	{clustered}         the same, of a table whose rows lie in the order of its primary key
+//	                    where the engine can
 //
 // A reference is a line of its own, FOREIGN KEY (a) REFERENCES t (b): MySQL 8 ignores one
 // that stands with its column.

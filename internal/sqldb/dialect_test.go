@@ -156,7 +156,7 @@ func TestListLengths(t *testing.T) {
 
 func TestEveryDialectKnowsEveryToken(t *testing.T) {
 	t.Parallel()
-	want := []string{"bytes", "for share", "for update", "ignore", "insert ignore", "now", "serial", "skip locked", "table", "text"}
+	want := []string{"bytes", "clustered", "for share", "for update", "ignore", "insert ignore", "now", "serial", "skip locked", "table", "text"}
 	for name, d := range dialects() {
 		var got []string
 		for token := range d.tokens {

@@ -33,6 +33,7 @@ func mysqlDialect(tidb bool) *Dialect {
 			"text":          "LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
 			"bytes":         "LONGBLOB",
 			"table":         " ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+			"clustered":     " ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
 		},
 	}
 }

@@ -30,6 +30,7 @@ func postgresDialect() *Dialect {
 			"text":          "TEXT",
 			"bytes":         "BYTEA",
 			"table":         "",
+			"clustered":     "",
 		},
 	}
 }

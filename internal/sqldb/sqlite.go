@@ -32,6 +32,7 @@ func sqliteDialect() *Dialect {
 			"text":          "TEXT",
 			"bytes":         "BLOB",
 			"table":         "",
+			"clustered":     " WITHOUT ROWID",
 		},
 	}
 }

@@ -1,0 +1,59 @@
+-- The bytes of files, shared by reference count. Inline ones stand in the row, others in
+-- the object of object_key, which is never used again. sha256 is in hexadecimal.
+CREATE TABLE contents (
+    fs_id BIGINT NOT NULL,
+    content_id BIGINT NOT NULL,
+    refs BIGINT NOT NULL,
+    size BIGINT NOT NULL,
+    sha256 {name:64} NOT NULL,
+    inline_bytes {bytes},
+    object_key {name:255},
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (fs_id, content_id)
+){clustered};
+CREATE INDEX contents_object ON contents (fs_id, object_key);
+-- Every object that no row of contents names, or may not name yet: it is deleted when it
+-- is due. A claim is never undone; a dead collector's passes to another.
+CREATE TABLE file_gc_tasks (
+    fs_id BIGINT NOT NULL,
+    object_key {name:255} NOT NULL,
+    due_at BIGINT NOT NULL,
+    claim {name:64},
+    claimed_at BIGINT,
+    attempts INTEGER NOT NULL,
+    last_error {name:1024} NOT NULL,
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (fs_id, object_key)
+){clustered};
+CREATE INDEX file_gc_tasks_due ON file_gc_tasks (due_at);
+CREATE INDEX file_gc_tasks_claim ON file_gc_tasks (claim);
+-- Uploads in parts, bound to the deepest directory that existed and the rest of the path.
+-- state: OPEN, COMPLETED, ABORTED. store_upload is the store's own multipart upload.
+CREATE TABLE uploads (
+    fs_id BIGINT NOT NULL,
+    upload_id {name:64} NOT NULL,
+    base_inode BIGINT NOT NULL,
+    rest {name:4096} NOT NULL,
+    path {name:4096} NOT NULL,
+    state {name:16} NOT NULL,
+    declared_size BIGINT NOT NULL,
+    object_key {name:255},
+    store_upload {name:1024},
+    created_by {name:255} NOT NULL,
+    created_at BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL,
+    PRIMARY KEY (fs_id, upload_id)
+){table};
+CREATE INDEX uploads_base ON uploads (fs_id, base_inode);
+CREATE INDEX uploads_expiry ON uploads (state, expires_at);
+CREATE TABLE upload_parts (
+    fs_id BIGINT NOT NULL,
+    upload_id {name:64} NOT NULL,
+    number INTEGER NOT NULL,
+    size BIGINT NOT NULL,
+    sha256 {name:64} NOT NULL,
+    etag {name:255} NOT NULL,
+    object_key {name:255},
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (fs_id, upload_id, number)
+){table};

@@ -1,0 +1,24 @@
+package feed
+
+import (
+	"context"
+	"time"
+
+	"github.com/lethe-project/lethe/internal/sqldb"
+)
+
+const (
+	dueAudits  sqldb.Statement = "SELECT fs_id FROM usage_total WHERE full_due_at <= (SELECT {now}) ORDER BY fs_id LIMIT ?"
+	postpone   sqldb.Statement = "UPDATE usage_total SET full_due_at = {now} + ? WHERE fs_id = ?"
+	maxAudited                 = 1000
+)
+
+// DueAudits returns the drives whose full audit is due, at most 1,000.
+func (s *Store) DueAudits(ctx context.Context) ([]int64, error) {
+	return s.ids(ctx, s.db, dueAudits, maxAudited)
+}
+
+// AuditDone makes the next full audit of a drive due after an interval.
+func (s *Store) AuditDone(ctx context.Context, tx *sqldb.Tx, fs int64, interval time.Duration) error {
+	return exactly(1)(tx.Exec(ctx, postpone, interval.Milliseconds(), fs))
+}

@@ -12,12 +12,14 @@ CREATE TABLE contents (
     PRIMARY KEY (fs_id, content_id)
 ){clustered};
 CREATE INDEX contents_object ON contents (fs_id, object_key);
--- Every object that no row of contents names, or may not name yet: it is deleted when it
--- is due. A claim is never undone; a dead collector's passes to another.
+-- Every object that no row names, or may not name yet: it is deleted when it is due. A
+-- claim makes it due again after the collector's lease, and is never undone: it passes to
+-- the next collector. multipart is 1 where the store may hold parts of an upload of it.
 CREATE TABLE file_gc_tasks (
     fs_id BIGINT NOT NULL,
     object_key {name:255} NOT NULL,
     due_at BIGINT NOT NULL,
+    multipart SMALLINT NOT NULL,
     claim {name:64},
     claimed_at BIGINT,
     attempts INTEGER NOT NULL,
@@ -28,7 +30,8 @@ CREATE TABLE file_gc_tasks (
 CREATE INDEX file_gc_tasks_due ON file_gc_tasks (due_at);
 CREATE INDEX file_gc_tasks_claim ON file_gc_tasks (claim);
 -- Uploads in parts, bound to the deepest directory that existed and the rest of the path.
--- state: OPEN, COMPLETED, ABORTED. store_upload is the store's own multipart upload.
+-- state: OPEN, COMPLETED, CLOSED (completed, and its parts were given to the collector),
+-- ABORTED. store_upload is the store's own multipart upload.
 CREATE TABLE uploads (
     fs_id BIGINT NOT NULL,
     upload_id {name:64} NOT NULL,
@@ -43,7 +46,7 @@ CREATE TABLE uploads (
     created_at BIGINT NOT NULL,
     expires_at BIGINT NOT NULL,
     PRIMARY KEY (fs_id, upload_id)
-){table};
+){clustered};
 CREATE INDEX uploads_base ON uploads (fs_id, base_inode);
 CREATE INDEX uploads_expiry ON uploads (state, expires_at);
 CREATE TABLE upload_parts (
@@ -56,4 +59,5 @@ CREATE TABLE upload_parts (
     object_key {name:255},
     created_at BIGINT NOT NULL,
     PRIMARY KEY (fs_id, upload_id, number)
-){table};
+){clustered};
+CREATE INDEX upload_parts_object ON upload_parts (fs_id, object_key);

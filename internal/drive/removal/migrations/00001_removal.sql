@@ -34,6 +34,7 @@ CREATE INDEX drive_delete_job_available ON drive_delete_job (state, available_at
 CREATE INDEX drive_delete_job_updated ON drive_delete_job (state, updated_at);
 CREATE INDEX drive_delete_job_request ON drive_delete_job (request_id);
 CREATE INDEX drive_delete_job_listed ON drive_delete_job (fs_id, id);
+CREATE INDEX drive_delete_job_state ON drive_delete_job (fs_id, state, id);
 CREATE INDEX drive_delete_job_root ON drive_delete_job (fs_id, root_inode);
 CREATE INDEX drive_delete_job_kind ON drive_delete_job (kind, state, available_at);
 -- The backstop's leased job, one row per drive that is due for a look.

@@ -1,0 +1,118 @@
+package drive
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+
+	"github.com/lethe-project/lethe/internal/drive/content"
+	"github.com/lethe-project/lethe/internal/drive/feed"
+	"github.com/lethe-project/lethe/internal/drive/tree"
+	"github.com/lethe-project/lethe/internal/fault"
+)
+
+// spool is the longest body that Append keeps in memory, to try again when the file was
+// changed meanwhile.
+const spool = 64 << 10
+
+// AppendOptions of Append.
+type AppendOptions struct {
+	Body    io.Reader
+	Size    int64  // of the body in bytes, -1 when it is not known
+	IfMatch string // value of an If-Match header; empty for none
+	Actor   string
+}
+
+// Append adds bytes to the end of a file, atomically: it writes old and new bytes as a new
+// content and swaps it if the file is still what was read. When it is not, a body of up to
+// 64 KiB is tried again; a longer one is fault.Conflict with CodeConcurrentChange.
+func (d *Drive) Append(ctx context.Context, fs tree.FS, path string, opts AppendOptions) (e Entry, err error) {
+	const op = "drive.Append"
+	if _, err := parse(op, path); err != nil {
+		return Entry{}, err
+	}
+	head, err := io.ReadAll(io.LimitReader(opts.Body, spool+1))
+	if err != nil {
+		return Entry{}, fault.Wrap(op, fault.Invalid, content.CodeBody, err, "the body ended too soon")
+	}
+	if len(head) > spool {
+		return d.append(ctx, fs, path, io.MultiReader(bytes.NewReader(head), opts.Body), opts)
+	}
+	if opts.Size >= 0 && opts.Size != int64(len(head)) {
+		return Entry{}, fault.New(op, fault.Invalid, content.CodeSize, "the body has %d bytes, %d were announced", len(head), opts.Size)
+	}
+	opts.Size = int64(len(head))
+	var lost error
+	err = d.again(ctx, op, func() error {
+		e, lost = d.append(ctx, fs, path, bytes.NewReader(head), opts)
+		if fault.Is(lost, CodeConcurrentChange) || fault.Is(lost, CodeFileChanged) {
+			return errors.Join(tree.ErrMoved, lost)
+		}
+		return lost
+	})
+	return e, err
+}
+
+func (d *Drive) append(ctx context.Context, fs tree.FS, path string, body io.Reader, opts AppendOptions) (Entry, error) {
+	const op = "drive.Append"
+	r, err := d.Open(ctx, fs, path)
+	if err != nil {
+		return Entry{}, err
+	}
+	target, err := parse(op, r.Entry.Path)
+	if err != nil {
+		return Entry{}, err
+	}
+	if opts.IfMatch != "" && !matches(opts.IfMatch, r.Entry.ETag()) {
+		return Entry{}, unmet(op, "%s is %s now", target, r.Entry.ETag())
+	}
+	size := int64(-1)
+	if opts.Size >= 0 {
+		size = r.Entry.Size + opts.Size
+		if err := d.feed.CheckQuota(ctx, d.db, int64(fs), feed.Delta{Bytes: opts.Size}); err != nil {
+			return Entry{}, err
+		}
+	}
+	old, err := r.Range(ctx, 0, -1)
+	if err != nil {
+		return Entry{}, err
+	}
+	source := &checked{Reader: old}
+	written, err := d.write(ctx, fs, io.MultiReader(source, body), size, "")
+	if closeErr := old.Close(); err == nil {
+		err = closeErr
+	}
+	if source.err != nil { // it is not the caller's body that is broken
+		return Entry{}, source.err
+	}
+	if err != nil {
+		return Entry{}, err
+	}
+	if opts.Size < 0 {
+		err = d.feed.CheckQuota(ctx, d.db, int64(fs), feed.Delta{Bytes: written.Size - r.Entry.Size})
+	}
+	if err == nil {
+		want := placement{op: op, path: target, ifMatch: r.Entry.ETag(), appended: true, actor: opts.Actor}
+		var e Entry
+		if e, _, err = d.place(ctx, fs, want, d.pending(fs, written), nil); err == nil {
+			return e, nil
+		}
+	}
+	return Entry{}, d.giveUp(ctx, written, err)
+}
+
+// checked remembers the error of a reader that stands before others.
+type checked struct {
+	io.Reader
+	err error
+}
+
+// Read reads.
+func (c *checked) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		c.err = err
+	}
+	return n, err
+}

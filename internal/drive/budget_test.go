@@ -1,0 +1,53 @@
+package drive_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/lethe-project/lethe/internal/drive"
+	"github.com/lethe-project/lethe/internal/drive/tree"
+)
+
+// What operations send, BEGIN and COMMIT left out. The hot ones are promised; the others
+// stand here so that nobody adds a statement unseen.
+func TestStatements(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, r *room) {
+		ctx := t.Context()
+		deep := "/" + strings.Join(strings.Split("abcdefghijklmno", ""), "/")
+		dir := r.mkdir(t, deep)
+		put := func(path, text string) func() {
+			return func() { r.put(t, path, text) }
+		}
+		put(deep+"/first", "1")() // takes a block of ids and touches the directory
+		put("/first", "1")()
+		long := strings.Repeat("x", 100)
+		for _, c := range []struct {
+			name string
+			most int64
+			do   func()
+		}{
+			{"stat of 16 names", 1, func() { _, _ = r.Stat(ctx, one, deep+"/first", true) }},
+			{"create of an inline file", 8, put(deep+"/second", "2")},
+			{"create of an inline file in the root", 8, put("/second", "2")},
+			{"read", 2, func() { _ = r.read(t, deep+"/second") }},
+			{"list", 2, func() { _ = r.names(t, deep) }},
+			{"overwrite", 9, put(deep+"/second", "3")},
+			{"create of an object", 11, put(deep+"/object", long)},
+			{"remove", 10, func() { _, _ = r.Remove(ctx, one, deep+"/second", drive.RemoveOptions{}) }},
+			{"rename", 5, func() { _, _ = r.Rename(ctx, one, deep+"/object", deep+"/o2", drive.RenameOptions{}) }},
+			{"link", 7, func() { _, _ = r.Link(ctx, one, deep+"/o2", deep+"/o3", drive.Change{}) }},
+			{"copy", 9, func() { _, _, _ = r.Copy(ctx, one, deep+"/o2", deep+"/o4", drive.CopyOptions{}) }},
+		} {
+			r.tree.TouchDirectory(ctx, one, dir.Inode) // not due again within the second
+			r.tree.TouchDirectory(ctx, one, tree.Root)
+			before := r.db.Statements()
+			c.do()
+			if n := r.db.Statements() - before; n > c.most {
+				t.Errorf("%s: %d statements, at most %d", c.name, n, c.most)
+			} else {
+				t.Logf("%s: %d", c.name, n)
+			}
+		}
+	})
+}

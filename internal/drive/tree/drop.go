@@ -1,0 +1,24 @@
+package tree
+
+import (
+	"context"
+
+	"github.com/lethe-project/lethe/internal/sqldb"
+)
+
+const (
+	dropInodes sqldb.Statement = "DELETE FROM inodes WHERE fs_id = ? AND inode_id IN (1, 2)"
+	dropLock   sqldb.Statement = "DELETE FROM fs_lock WHERE fs_id = ?"
+	dropIDs    sqldb.Statement = "DELETE FROM fs_ids WHERE fs_id = ?"
+)
+
+// DropDrive removes the rows of a drive that has nothing any more. The caller holds the
+// move lock and the root exclusively, and has seen root and trash empty after that.
+func (t *Tree) DropDrive(ctx context.Context, tx *sqldb.Tx, fs FS) error {
+	for _, s := range []sqldb.Statement{dropInodes, dropLock, dropIDs} {
+		if _, err := tx.Exec(ctx, s, int64(fs)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

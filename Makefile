@@ -5,10 +5,11 @@
 SHELL := /bin/sh
 GO ?= go
 BENCH ?= purge
+CHAOS ?= 10m
 PKG ?= ./...
 
 .DEFAULT_GOAL := help
-.PHONY: help build run check test lint fmt bench tools clean
+.PHONY: help build run check test chaos lint fmt bench tools clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +27,10 @@ check: ## the fast loop: format, lint, unit tests that need no service
 test: ## everything, as CI does: installs and starts what it needs, then runs all stages
 	$(GO) build -o bin/ci ./test/ci
 	bin/ci test $(PKG)
+
+chaos: ## servers, databases and a store that fail in all ways, for CHAOS=10m; one minute of it is in test
+	$(GO) build -o bin/ci ./test/ci
+	bin/ci chaos -chaos.duration=$(CHAOS) -chaos.files=500000
 
 tools:
 	cd tools && GOBIN="$(CURDIR)/bin" $(GO) install tool

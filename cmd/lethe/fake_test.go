@@ -62,6 +62,7 @@ func newFake(file string) *fake {
 	f.get("/v1/jobs/{job}", f.getJob)
 	f.mux.HandleFunc("POST /v1/jobs/{job}/{action}", f.control)
 	f.get("/api/metalakes/default/catalogs/default/cleanups", f.cleanups)
+	f.warehouseRoutes()
 	return f
 }
 

@@ -17,11 +17,13 @@ import (
 
 type cli struct {
 	Serve     serveCmd     `cmd:"" help:"Run the server."`
+	Warehouse warehouseCmd `cmd:"" help:"Make, list, show, change and drop warehouses."`
 	Namespace namespaceCmd `cmd:"" help:"List, show and drop namespaces."`
 	Table     tableCmd     `cmd:"" help:"List, show, register, rename and drop tables."`
 	View      viewCmd      `cmd:"" help:"List, show, rename and drop views."`
 	Job       jobCmd       `cmd:"" help:"Watch and control deletes."`
 	Cleanups  cleanupsCmd  `cmd:"" help:"What dropped tables left behind, and how far its deletion is."`
+	Migrate   migrateCmd   `cmd:"" help:"Bring the database's schema up to date, or say whether it is."`
 	Version   versionCmd   `cmd:"" help:"Say which version this is."`
 }
 

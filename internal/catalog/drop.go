@@ -40,7 +40,7 @@ func (c *Catalog) Drop(ctx context.Context, call Call, kind Kind, id Identifier,
 		if !opts.Purge {
 			return "", removeEntry(ctx, tx, e)
 		}
-		if made, err = c.handOver(ctx, tx, call, id, e); err != nil {
+		if made, err = c.handOver(ctx, tx, call, id, e, opts.Async); err != nil {
 			return "", err
 		}
 		return c.jobs.Name(made), nil
@@ -84,7 +84,7 @@ func filesOf(ctx context.Context, tx *sqldb.Tx, e *entry) ([]string, error) {
 }
 
 // handOver deletes a dropped entry, inserts its purge job and gives it the locations.
-func (c *Catalog) handOver(ctx context.Context, tx *sqldb.Tx, call Call, id Identifier, e *entry) (job.ID, error) {
+func (c *Catalog) handOver(ctx context.Context, tx *sqldb.Tx, call Call, id Identifier, e *entry, async bool) (job.ID, error) {
 	mine := owner{ownerEntry, e.id}
 	files, err := filesOf(ctx, tx, e)
 	if err != nil {
@@ -102,10 +102,11 @@ func (c *Catalog) handOver(ctx context.Context, tx *sqldb.Tx, call Call, id Iden
 		locations[i] = string(l)
 	}
 	w := call.Warehouse
+	fileIO, properties := w.FileIO()
 	made, err := c.jobs.Insert(ctx, tx, purge.Request{
 		Tenant: w.TenantName, WarehouseID: int64(w.ID), Warehouse: w.Name, Namespace: id.Namespace.Key(), Name: id.Name,
 		Type: objectTypes[e.kind], Files: files, UUID: e.uuid, UUIDKey: e.key, TableLocation: e.location, Locations: locations,
-		MetadataLocation: e.metadataLocation, MetadataHash: e.metadataHash, RequestID: call.RequestID, Principal: call.Principal,
+		MetadataLocation: e.metadataLocation, MetadataHash: e.metadataHash, FileIOImpl: fileIO, FileIOProps: properties, RequestID: call.RequestID, Principal: call.Principal, Async: async,
 	})
 	if err != nil {
 		return 0, err

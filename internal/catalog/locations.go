@@ -131,11 +131,18 @@ func ownLocations(ctx context.Context, r sqldb.Reader, o owner) ([]blob.Location
 	return out, rows.Err()
 }
 
-// claimLocations checks that nobody else holds or overlaps the locations, and writes
-// the owner's rows. Rows of the owners in shared do not hinder. The caller holds the
+// claimLocations checks that the warehouse still has the locations and that nobody else
+// holds or overlaps them, and writes the owner's rows. Rows of the owners in shared do not hinder. The caller holds the
 // warehouse row exclusively.
 func claimLocations(ctx context.Context, tx *sqldb.Tx, op string, w tenant.WarehouseID, mine owner, locs []blob.Location, jobs *purge.Store, shared ...owner) error {
 	for _, l := range locs {
+		held, err := tenant.Holds(ctx, tx, w, l)
+		if err != nil {
+			return err
+		}
+		if !held {
+			return fault.New(op, fault.Invalid, CodeBadLocation, "location %q is not below the warehouse's storage root or its allowed locations any more", l)
+		}
 		rows, err := overlaps(ctx, tx, w, l)
 		if err != nil {
 			return err

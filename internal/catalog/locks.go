@@ -32,10 +32,14 @@ type namespaceRow struct {
 	properties map[string]string
 }
 
-// exclusive takes the warehouse row.
+// exclusive takes the warehouse row. It may have been dropped since the request began.
 func exclusive(ctx context.Context, tx *sqldb.Tx, w tenant.WarehouseID) error {
 	var id int64
-	return tx.QueryRow(ctx, lockWarehouse, w).Scan(&id)
+	err := tx.QueryRow(ctx, lockWarehouse, w).Scan(&id)
+	if gone(err) {
+		return fault.Wrap("catalog.exclusive", fault.NotFound, tenant.CodeNoSuchWarehouse, err, "the warehouse does not exist any more")
+	}
+	return err
 }
 
 // namespace reads a namespace with one of the three statements above.

@@ -108,7 +108,7 @@ func newBench(t *testing.T, server sqldbtest.Server) *bench {
 	b.must(err)
 	space, err := blob.NewSpace(blob.Mount{Root: root, Bucket: b.bucket})
 	b.must(err)
-	tenants, err := tenant.Open(t.Context(), b.db, tenant.Storage{RootURI: rootURI, Space: space})
+	tenants, err := tenant.Open(t.Context(), b.db, tenant.Config{Default: tenant.Storage{RootURI: rootURI, Space: space}})
 	b.must(err)
 	b.w, err = tenants.Warehouse(t.Context(), tenants.Tenant(), tenant.Default)
 	b.must(err)

@@ -15,14 +15,14 @@ import (
 // every PENDING row that is not due yet.
 const claimable sqldb.Statement = `SELECT id, state, lease_epoch FROM (
 	SELECT * FROM (SELECT id, state, lease_epoch, available_at FROM {table_name}
-		WHERE state = 'PENDING' AND available_at <= (SELECT {now}) AND paused = 0 ORDER BY available_at LIMIT 8) p
+		WHERE state = 'PENDING' AND available_at <= (SELECT {now}) AND paused = 0{only} ORDER BY available_at LIMIT 8) p
 	UNION ALL
 	SELECT * FROM (SELECT id, state, lease_epoch, available_at FROM {table_name}
-		WHERE state = 'RUNNING' AND heartbeat_at < {now} - ? ORDER BY available_at LIMIT 8) r
+		WHERE state = 'RUNNING' AND heartbeat_at < {now} - ?{only} ORDER BY available_at LIMIT 8) r
 ) c ORDER BY available_at LIMIT 8`
 
 const claimableID sqldb.Statement = `SELECT id, state, lease_epoch FROM {table_name} WHERE id = ?
-	AND ((state = 'PENDING' AND available_at <= {now} AND paused = 0) OR (state = 'RUNNING' AND heartbeat_at < {now} - ?))`
+	AND ((state = 'PENDING' AND available_at <= {now} AND paused = 0) OR (state = 'RUNNING' AND heartbeat_at < {now} - ?)){only}`
 
 type candidate struct {
 	lease Lease // as it stands before the claim

@@ -101,6 +101,10 @@ var (
 	ErrShutdown  = errors.New("job: server is stopping")
 )
 
+// ErrEnded is a handler's answer when it has ended its job in a transaction of its own
+// (SucceedIn, or a row that it removed or made PENDING under Fence).
+var ErrEnded = errors.New("job: ended by its handler")
+
 // TerminalError ends a job as FAILED at once, whatever attempts are left.
 type TerminalError struct{ Err error }
 

@@ -74,7 +74,36 @@ func (s *Store) Save(ctx context.Context, l Lease, p Point, progress json.RawMes
 	return cause
 }
 
-const anyWaiting sqldb.Statement = `SELECT id FROM {table_name} WHERE state = 'PENDING' AND available_at <= (SELECT {now}) AND paused = 0 ORDER BY available_at LIMIT 1`
+// SaveIn is Save as the first statement of a transaction of the domain: the row is locked
+// until that ends. ErrLeaseLost, and the transaction must roll back, when the lease is gone.
+func (s *Store) SaveIn(ctx context.Context, tx *sqldb.Tx, l Lease, p Point, progress json.RawMessage, ahead bool) error {
+	statement := saveRow
+	if ahead {
+		statement = saveAhead
+	}
+	n, err := tx.Exec(ctx, s.text[statement], p.Phase, p.Cursor, string(progress), int64(l.ID), l.Epoch)
+	if err == nil && n == 0 {
+		return ErrLeaseLost
+	}
+	return err
+}
+
+const succeedRow sqldb.Statement = `UPDATE {table_name}
+	SET state = 'SUCCEEDED', phase = ?, {q:cursor} = ?, progress = ?, heartbeat_at = NULL, outage_since = NULL, attempts = 0, stale_reclaims = 0, paused = 0,
+	last_error = '', updated_at = {now} WHERE id = ? AND lease_epoch = ? AND state = 'RUNNING'`
+
+// SucceedIn ends a job inside the domain's last transaction, of which it is the first
+// statement; ErrLeaseLost as SaveIn. Hooks are not called: the transaction is the
+// domain's. The handler returns ErrEnded after the commit.
+func (s *Store) SucceedIn(ctx context.Context, tx *sqldb.Tx, l Lease, p Point, progress json.RawMessage) error {
+	n, err := tx.Exec(ctx, s.text[succeedRow], p.Phase, p.Cursor, string(progress), int64(l.ID), l.Epoch)
+	if err == nil && n == 0 {
+		return ErrLeaseLost
+	}
+	return err
+}
+
+const anyWaiting sqldb.Statement = `SELECT id FROM {table_name} WHERE state = 'PENDING' AND available_at <= (SELECT {now}) AND paused = 0{only} ORDER BY available_at LIMIT 1`
 
 // Waiting reports whether a job could run and does not.
 func (s *Store) Waiting(ctx context.Context) (bool, error) {

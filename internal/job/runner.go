@@ -203,8 +203,8 @@ func (r *Runner) answer(ctx context.Context, run *Run) (err error) {
 		}
 	}()
 	err = r.handler.Run(ctx, run)
-	if err == nil {
-		return nil
+	if err == nil || errors.Is(err, ErrEnded) {
+		return err
 	}
 	// An error that came after the run was told to stop is most likely the stop's own.
 	switch cause := run.why(ctx); {
@@ -229,6 +229,12 @@ func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 // finish writes the end of a run, as long as the lease can be trusted to last.
 func (r *Runner) finish(run *Run, answer error) {
 	store, row := r.store, run.row
+	if errors.Is(answer, ErrEnded) {
+		if after, err := store.Get(r.hard, row.ID); err == nil && after.State.Ended() {
+			store.ended(after)
+		}
+		return
+	}
 	var after Row
 	var err error
 	pause := 50 * time.Millisecond

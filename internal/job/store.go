@@ -21,6 +21,9 @@ type Table struct {
 	Prefix       string // of public names: purge makes purge-42
 	CancelAtOnce bool   // a RUNNING job is CANCELLED at once: its domain's writes are fenced in their own transactions
 	AckKeeps     bool   // an acknowledged row with files left is never pruned
+	// Only, if not empty, is an SQL predicate over the domain's columns, such as
+	// kind = 'TREE': other rows live in the table, and no worker ever claims them.
+	Only string
 }
 
 // Observer is told what happens. Both may be empty.
@@ -66,7 +69,11 @@ func NewStore(db *sqldb.DB, table Table, cfg Config, hooks Hooks, obs Observer) 
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	fill := strings.NewReplacer("{table_name}", table.Name, "{row}", rowColumns)
+	only := ""
+	if table.Only != "" {
+		only = " AND " + table.Only
+	}
+	fill := strings.NewReplacer("{table_name}", table.Name, "{row}", rowColumns, "{only}", only)
 	for _, t := range statements {
 		s.text[t] = sqldb.Statement(fill.Replace(string(t)))
 	}
@@ -76,7 +83,7 @@ func NewStore(db *sqldb.DB, table Table, cfg Config, hooks Hooks, obs Observer) 
 // statements are all templates of this package, rendered once for the store's table.
 var statements = []sqldb.Statement{
 	getRow, findRequest, fence, claimable, claimableID, claimPending, readStale, claimStale, dropStale, endStale, expireAll,
-	heartbeat, saveRow, saveAhead, readSignals, anyWaiting, finishPending, finishEnded, confirmFinish,
+	heartbeat, saveRow, saveAhead, readSignals, anyWaiting, finishPending, finishEnded, confirmFinish, succeedRow,
 	requestCancel, cancelNow, retryRow, ackRow, pauseRow, resumeRow, gauges, gaugesEnded, pruneSucceeded, pruneOthers, pruneDelete,
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lethe-project/lethe/internal/blob"
+	"github.com/lethe-project/lethe/internal/pace"
 )
 
 // Config of the purges of one server; zero values mean the defaults.
@@ -16,6 +17,7 @@ type Config struct {
 	MaxOlder      int           // 1,000,000 older metadata files followed
 	DeleteOutside bool          // take directories outside of the table's locations that are nobody's, and delete there
 	Events        Events
+	Pace          *pace.Governor // shares the processors with requests; nil leaves that to the scheduler
 	// Step is the seam of crash tests: it is called at every step boundary, with the
 	// level and one of the Step names, StepDeleted on a thread of the pool. A test build
 	// stops there.

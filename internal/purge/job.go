@@ -40,4 +40,5 @@ type Job struct {
 	Epoch            int64  // of the lease under which it runs
 	CreatedBy        string // the principal that dropped it
 	RequestID        string // of the drop
+	Async            bool   // the drop did not wait for the purge
 }

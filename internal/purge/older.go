@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/lethe-project/lethe/internal/blob"
+	"github.com/lethe-project/lethe/internal/pace"
 	"github.com/lethe-project/lethe/internal/purge/tablefile"
 )
 
@@ -223,7 +224,7 @@ func (a *walk) leftovers(ctx context.Context) error {
 		if err != nil {
 			continue // a whole storage root: inReach has seen it
 		}
-		err = obj.Bucket.List(ctx, obj.Key+"/", func(info blob.Info) error {
+		err = obj.Bucket.List(pace.With(ctx, a.turn), obj.Key+"/", func(info blob.Info) error {
 			l := own + blob.Location(info.Key[min(len(obj.Key), len(info.Key)):])
 			if _, foreign := a.scope.place(l); foreign {
 				return nil
@@ -236,6 +237,7 @@ func (a *walk) leftovers(ctx context.Context) error {
 			p.sample("leftover", string(l), "not reachable from the table")
 			return nil
 		})
+		a.turn.Pause()
 		switch {
 		case err == nil, errors.Is(err, blob.ErrStop), blob.IsNotExist(err):
 		case ctx.Err() != nil:

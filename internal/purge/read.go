@@ -54,7 +54,7 @@ func (a *walk) openOnce(ctx context.Context, obj blob.Object) (io.ReadCloser, er
 		return struct {
 			io.Reader
 			io.Closer
-		}{io.MultiReader(&head, body), body}, nil
+		}{io.MultiReader(&head, pausedReader{body, a.turn}), body}, nil
 	}
 	if closeErr := body.Close(); err == nil {
 		err = closeErr
@@ -65,13 +65,15 @@ func (a *walk) openOnce(ctx context.Context, obj blob.Object) (io.ReadCloser, er
 	return io.NopCloser(&head), nil
 }
 
-// read opens an object and decodes it.
+// read opens an object and decodes it, with a turn.
 func (a *walk) read(ctx context.Context, obj blob.Object, decode func(io.Reader) error) (err error) {
+	a.turn.Pause()
 	body, err := a.open(ctx, obj)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = body.Close() }() // all that was needed of it was read
+	a.turn.Step()
 	return decode(body)
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/lethe-project/lethe/internal/blob"
 	"github.com/lethe-project/lethe/internal/blob/deletepool"
 	"github.com/lethe-project/lethe/internal/job"
+	"github.com/lethe-project/lethe/internal/pace"
 )
 
 // item is one key on its way to being deleted.
@@ -29,6 +30,7 @@ type sink struct {
 	session  Session
 	level    Level
 	limit    string
+	turn     *pace.Section // of the walk; given back before it waits
 	pruner   *pruner
 	buffers  map[blob.Bucket][]item
 	slots    chan struct{}
@@ -145,6 +147,7 @@ func (s *sink) send(bucket blob.Bucket, items []item) error {
 	if err := s.err(); err != nil {
 		return err
 	}
+	s.turn.Pause()
 	select { // while the walk waits here, the process' heartbeat keeps the lease
 	case s.slots <- struct{}{}:
 	case <-s.ctx.Done():
@@ -176,6 +179,7 @@ func (s *sink) drain() error {
 		}
 		delete(s.buffers, bucket)
 	}
+	s.turn.Pause()
 	s.flying.Wait()
 	if e := s.err(); e != nil {
 		return e
@@ -185,6 +189,7 @@ func (s *sink) drain() error {
 
 // stop gives up what is buffered and waits for what is on the wire.
 func (s *sink) stop() {
+	s.turn.Pause()
 	s.flying.Wait()
 	clear(s.buffers)
 }

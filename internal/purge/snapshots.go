@@ -59,7 +59,10 @@ func (a *walk) list(ctx context.Context, s *sink, snap tablefile.Snapshot, at *p
 		return nil
 	}
 	err = a.read(ctx, obj, func(r io.Reader) error {
-		return tablefile.ReadList(r, func(m tablefile.ManifestFile) error { return abort(each(m)) })
+		return tablefile.ReadList(r, func(m tablefile.ManifestFile) error {
+			a.turn.Row()
+			return abort(each(m))
+		})
 	})
 	if over && !errors.As(err, new(*abortError)) {
 		return nil
@@ -133,6 +136,7 @@ func (a *walk) data(ctx context.Context, s *sink) error {
 		u := s.begin(later(at, a.from.next))
 		err = a.read(ctx, obj, func(r io.Reader) error {
 			return tablefile.ReadManifest(r, m, func(e tablefile.Entry) error {
+				a.turn.Row()
 				if at.before(a.from.next) { // settled before the pass was left
 					at.entry++
 					return nil

@@ -80,6 +80,7 @@ type Request struct {
 	FileIOProps      json.RawMessage // never a secret
 	RequestID        string
 	Principal        string
+	Async            bool // the drop does not wait for its purge
 }
 
 // Insert writes a PENDING job inside the drop's transaction.
@@ -115,8 +116,16 @@ func (s *Store) Insert(ctx context.Context, tx *sqldb.Tx, r Request) (job.ID, er
 			{Column: "file_io_impl", Value: r.FileIOImpl},
 			{Column: "file_io_props", Value: props},
 			{Column: "accept_missing", Value: 0},
+			{Column: "async", Value: bit(r.Async)},
 		},
 	})
+}
+
+func bit(set bool) int {
+	if set {
+		return 1
+	}
+	return 0
 }
 
 const (
@@ -206,7 +215,7 @@ func one(row *sqldb.Row) (id job.ID, found bool, err error) {
 
 // domainColumns are the columns of Job, in scanJob's order.
 const domainColumns = "id, metalake_name, warehouse_id, catalog_name, namespace, table_name, object_type, table_uuid, uuid_key, table_location, locations, " +
-	"metadata_location, metadata_hash, files, file_io_impl, file_io_props, accept_missing, phase, {q:cursor}, progress, created_by, request_id"
+	"metadata_location, metadata_hash, files, file_io_impl, file_io_props, accept_missing, phase, {q:cursor}, progress, created_by, request_id, async"
 
 const (
 	selectJob  sqldb.Statement = "SELECT " + domainColumns + " FROM iceberg_cleanup_job WHERE id = ?"
@@ -219,7 +228,7 @@ func scanJob(from scanner) (Job, error) {
 	var j Job
 	var locations, files, props, progress string
 	err := from.Scan(&j.ID, &j.Tenant, &j.WarehouseID, &j.Warehouse, &j.Namespace, &j.Name, &j.Type, &j.UUID, &j.UUIDKey, &j.TableLocation, &locations,
-		&j.MetadataLocation, &j.MetadataHash, &files, &j.FileIOImpl, &props, &j.AcceptMissing, &j.Phase, &j.Cursor, &progress, &j.CreatedBy, &j.RequestID)
+		&j.MetadataLocation, &j.MetadataHash, &files, &j.FileIOImpl, &props, &j.AcceptMissing, &j.Phase, &j.Cursor, &progress, &j.CreatedBy, &j.RequestID, &j.Async)
 	if err != nil {
 		return j, err
 	}

@@ -63,6 +63,7 @@ func TestStoreGet(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, db *sqldb.DB, s *purge.Store) {
 		r := request("one", "t")
+		r.Async = true
 		id := insert(t, db, s, r)
 		got, err := s.Get(t.Context(), db, id)
 		if err != nil {
@@ -71,13 +72,16 @@ func TestStoreGet(t *testing.T) {
 		want := purge.Job{
 			ID: id, Tenant: r.Tenant, WarehouseID: 7, Warehouse: "wh", Namespace: r.Namespace, Name: "t", Type: purge.Table,
 			UUID: r.UUID, UUIDKey: r.UUIDKey, TableLocation: r.TableLocation, Locations: r.Locations, MetadataLocation: r.MetadataLocation,
-			MetadataHash: r.MetadataHash, FileIOImpl: "lethe", FileIOProps: r.FileIOProps, CreatedBy: "admin", RequestID: r.RequestID, Progress: json.RawMessage("{}"),
+			MetadataHash: r.MetadataHash, FileIOImpl: "lethe", FileIOProps: r.FileIOProps, CreatedBy: "admin", RequestID: r.RequestID, Progress: json.RawMessage("{}"), Async: true,
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		if _, err := s.Get(t.Context(), db, id+1); fault.KindOf(err) != fault.NotFound {
 			t.Errorf("another id: %v", err)
+		}
+		if waited, err := s.Find(t.Context(), insert(t, db, s, request("one", "waited"))); err != nil || waited.Async {
+			t.Errorf("a drop that waits is async %v, %v", waited.Async, err)
 		}
 		if name := s.Name(id); name != fmt.Sprintf("purge-%d", id) {
 			t.Errorf("name %s", name)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lethe-project/lethe/internal/blob"
 	"github.com/lethe-project/lethe/internal/job"
+	"github.com/lethe-project/lethe/internal/pace"
 	"github.com/lethe-project/lethe/internal/purge/tablefile"
 )
 
@@ -44,6 +45,7 @@ type walk struct {
 	*Walker
 	job      Job
 	session  Session
+	turn     *pace.Section // at the processors; whatever blocks gives it back
 	scope    *scope
 	progress *Progress
 	level    Level // whose deletes may have begun
@@ -59,7 +61,9 @@ type walk struct {
 // job.TerminalError for damage, a job.OutageError for trouble of the store as a whole,
 // and the session's cause as it is when that is why it stopped.
 func (w *Walker) Run(ctx context.Context, j Job, s Session) error {
-	a := &walk{Walker: w, job: j, session: s, progress: parseProgress(j.Progress), began: time.Now()}
+	turn := w.cfg.Pace.Section()
+	defer turn.Pause()
+	a := &walk{Walker: w, job: j, turn: turn, session: pausedSession{s, turn}, progress: parseProgress(j.Progress), began: time.Now()}
 	w.cfg.Events.started(j)
 	err := a.run(ctx)
 	if err == nil {
@@ -92,7 +96,7 @@ func (a *walk) run(ctx context.Context) error {
 	if err != nil {
 		return a.classify(fmt.Errorf("purge: storage: %w", err))
 	}
-	if a.scope, err = newScope(ctx, a.host, a.job, space, a.cfg.DeleteOutside); err != nil {
+	if a.scope, err = newScope(ctx, pausedHost{a.host, a.turn}, a.job, space, a.cfg.DeleteOutside); err != nil {
 		return err
 	}
 	a.progress.Notes = a.scope.notes()
@@ -211,6 +215,7 @@ func (a *walk) levels(ctx context.Context) error {
 // pass runs one level to its end and proves that nothing of it is left.
 func (a *walk) pass(ctx context.Context, level Level, do func(context.Context, *sink) error) error {
 	s := newSink(ctx, a.cfg, a.pool, a.session, level, a.pruner, a.from)
+	s.turn = a.turn
 	s.limit = fmt.Sprintf("warehouse-%d", a.job.WarehouseID)
 	resumed := a.from.low != a.from.next
 	err := do(ctx, s)

@@ -20,12 +20,13 @@ import (
 	"github.com/lethe-project/lethe/internal/tenant"
 )
 
-// authenticator knows the admin's token, by its hash.
+// authenticator knows the admin's token, by its hash, and asks the tenants for others.
 type authenticator struct {
 	hash [sha256.Size]byte
 	open bool // authentication is switched off
-	// tenant is told after the tenants were opened.
+	// tenant and tokens are told after the tenants were opened.
 	tenant func() tenant.ID
+	tokens *tenant.Tokens
 }
 
 // openAuth reads the admin's token, and makes one when there is none.
@@ -70,12 +71,29 @@ func makeToken(path string) (string, error) {
 }
 
 // principal returns who a bearer token stands for.
-func (a *authenticator) principal(token string) (*tenant.Principal, error) {
+func (a *authenticator) principal(ctx context.Context, token string) (*tenant.Principal, error) {
 	hash := sha256.Sum256([]byte(token))
 	if !a.open && subtle.ConstantTimeCompare(hash[:], a.hash[:]) != 1 {
-		return nil, fault.New("server.principal", fault.Unauthenticated, "", "the token is not known")
+		if token == "" {
+			return nil, fault.New("server.principal", fault.Unauthenticated, "", "a bearer token is required")
+		}
+		return a.tokens.Authenticate(ctx, token)
 	}
-	return &tenant.Principal{Name: "admin", Tenant: a.tenant(), TenantName: tenant.Default}, nil
+	return &tenant.Principal{Name: "admin", Tenant: a.tenant(), TenantName: tenant.Default, Operator: true}, nil
+}
+
+// refuse answers a request whose caller is not known, or cannot be asked for now.
+func refuse(w http.ResponseWriter, id string, err error) {
+	status, code, message := http.StatusServiceUnavailable, "Busy", "who is asking cannot be told now"
+	if fault.KindOf(err) == fault.Unauthenticated {
+		status, code, message = http.StatusUnauthorized, "Unauthenticated", "a known bearer token is required"
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	} else {
+		w.Header().Set("Retry-After", "1")
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintf(w, `{"error":{"code":%q,"message":%q,"requestId":%q}}`, code, message, id) // the client may be gone
 }
 
 // caller is what the middleware found out about a request.
@@ -96,12 +114,9 @@ func (a *authenticator) middleware(next http.Handler) http.Handler {
 		if !strings.EqualFold(scheme, "bearer") {
 			token = ""
 		}
-		p, err := a.principal(strings.TrimSpace(token))
+		p, err := a.principal(r.Context(), strings.TrimSpace(token))
 		if err != nil {
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(http.StatusUnauthorized)
-			_, _ = fmt.Fprintf(w, `{"error":{"code":"Unauthenticated","message":"a known bearer token is required","requestId":%q}}`, id) // the client may be gone
+			refuse(w, id, err)
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller{p, id})))
@@ -114,6 +129,12 @@ func principalOf(ctx context.Context) string {
 		return c.principal.Name
 	}
 	return ""
+}
+
+// callerOf is nil outside a request.
+func callerOf(ctx context.Context) *tenant.Principal {
+	c, _ := ctx.Value(callerKey{}).(caller)
+	return c.principal
 }
 
 func tenantOf(ctx context.Context) string {

@@ -13,7 +13,7 @@ func (s *server) purgeEvents() purge.Events {
 	args := func(j purge.Job) []any {
 		return []any{
 			"job", s.purges.Name(j.ID), "principal", j.CreatedBy, "warehouse", j.Warehouse, "namespace", j.Namespace, "table", j.Name,
-			"purgeRequested", true, "request", j.RequestID,
+			"type", string(j.Type), "purgeRequested", true, "async", j.Async, "request", j.RequestID,
 		}
 	}
 	return purge.Events{

@@ -10,7 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/lethe-project/lethe/internal/edge/admin"
+	"github.com/lethe-project/lethe/internal/edge/files"
 	"github.com/lethe-project/lethe/internal/edge/iceberg"
+	"github.com/lethe-project/lethe/internal/tenant"
 )
 
 // readiness is whether new requests are wanted.
@@ -22,6 +24,7 @@ func (r *readiness) set(on bool) { r.on.Store(on) }
 // and names of namespaces may hold slashes and dots.
 func (s *server) handler() http.Handler {
 	jobs := &purgeJobs{store: s.purges, runner: s.runner}
+	deletes := &driveJobs{removal: s.drives.removal}
 	cfg := iceberg.Config{
 		Catalog: s.catalog, Tenants: s.tenants, Authenticate: s.auth.principal, Jobs: jobs, Cleanups: s.purges,
 		KeyLifetime: s.set.IdempotencyLifetime, PurgeViews: s.set.AsyncPurge.Views, PurgeWait: s.set.AsyncPurge.PurgeWait(), MaxBody: s.set.MaxBodyBytes, Logger: s.log,
@@ -29,16 +32,28 @@ func (s *server) handler() http.Handler {
 	ice := http.StripPrefix("/iceberg", iceberg.New(cfg))
 	cleanups := iceberg.NewCleanups(cfg)
 	adm := admin.New(admin.Config{
-		Kinds:        []admin.Kind{{Name: "purge", Reader: jobs, Control: s.purges.Jobs()}},
-		Authenticate: s.auth.middleware, Principal: principalOf, RequestID: requestIDOf, Stopping: s.stopping, Logger: s.log,
+		Warehouses: s.tenants,
+		Kinds: []admin.Kind{
+			{Name: "purge", Reader: jobs, Control: jobs},
+			{Name: "delete", Reader: deletes, Control: deletes},
+		},
+		Tenants: &tenantControl{tenants: tenant.NewTenants(s.db, s.tokens), drive: s.drives.drive}, Tokens: s.tokens,
+		Authenticate: s.auth.middleware, Principal: principalOf, Caller: callerOf, RequestID: requestIDOf, Stopping: s.stopping, Logger: s.log,
+	})
+	drv := files.New(files.Config{
+		Drive: s.drives.drive, Feed: s.drives.feed, Removal: s.drives.removal,
+		Authenticate: s.auth.middleware, Principal: callerOf, RequestID: requestIDOf, Stopping: s.stopping, Logger: s.log,
 	})
 	metrics := promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer s.pace.Request()()
 		switch path := r.URL.EscapedPath(); {
 		case strings.HasPrefix(path, "/iceberg/"):
 			ice.ServeHTTP(w, r)
 		case strings.HasPrefix(path, "/api/metalakes/"):
 			cleanups.ServeHTTP(w, r)
+		case files.Serves(path):
+			drv.ServeHTTP(w, r)
 		case strings.HasPrefix(path, "/v1/"):
 			adm.ServeHTTP(w, r)
 		case path == "/metrics":

@@ -9,6 +9,7 @@ import (
 	"github.com/lethe-project/lethe/internal/fault"
 	"github.com/lethe-project/lethe/internal/job"
 	"github.com/lethe-project/lethe/internal/purge"
+	"github.com/lethe-project/lethe/internal/tenant"
 )
 
 // purgeJobs shows the purge jobs to the edges.
@@ -41,7 +42,7 @@ func (p *purgeJobs) Job(ctx context.Context, id job.ID) (admin.Job, error) {
 	if err != nil {
 		return admin.Job{}, err
 	}
-	if j.Tenant != tenantOf(ctx) {
+	if n, err := catalog.ParseNamespaceKey(j.Namespace); err != nil || j.Tenant != tenantOf(ctx) || !callerOf(ctx).MayCatalog(tenant.Read, j.Warehouse, n) {
 		return admin.Job{}, fault.New("server.Job", fault.NotFound, job.CodeNoSuchJob, "job %s does not exist", p.store.Name(id))
 	}
 	return shown(purge.Listed{Job: j, Row: row})
@@ -57,10 +58,14 @@ func (p *purgeJobs) Jobs(ctx context.Context, f admin.Filter, page job.Page) ([]
 	if err != nil {
 		return nil, next, err
 	}
-	out := make([]admin.Job, len(rows))
-	for i, l := range rows {
-		if out[i], err = shown(l); err != nil {
+	var out []admin.Job
+	for _, l := range rows {
+		j, err := shown(l)
+		if err != nil {
 			return nil, next, err
+		}
+		if callerOf(ctx).MayCatalog(tenant.Read, j.Object.Warehouse, j.Object.Namespace) {
+			out = append(out, j)
 		}
 	}
 	return out, next, nil
@@ -71,4 +76,41 @@ func shown(l purge.Listed) (admin.Job, error) {
 	return admin.Job{Row: l.Row, Object: admin.Object{
 		Warehouse: l.Job.Warehouse, Namespace: n, Name: l.Job.Name, Type: string(l.Job.Type), Location: l.Job.TableLocation,
 	}}, err
+}
+
+// controlled refuses to change a job whose table the caller may not purge.
+func (p *purgeJobs) controlled(ctx context.Context, id job.ID, do func() (job.Row, error)) (job.Row, error) {
+	j, err := p.Job(ctx, id)
+	if err != nil {
+		return job.Row{}, err
+	}
+	if !callerOf(ctx).MayCatalog(tenant.Purge, j.Object.Warehouse, j.Object.Namespace) {
+		return job.Row{}, tenant.Denied("server.controlled", tenant.Purge, "the table of "+p.Name(id))
+	}
+	return do()
+}
+
+// Cancel implements admin.Control.
+func (p *purgeJobs) Cancel(ctx context.Context, id job.ID) (job.Row, error) {
+	return p.controlled(ctx, id, func() (job.Row, error) { return p.store.Jobs().Cancel(ctx, id) })
+}
+
+// Retry implements admin.Control.
+func (p *purgeJobs) Retry(ctx context.Context, id job.ID, opts job.RetryOptions) (job.Row, error) {
+	return p.controlled(ctx, id, func() (job.Row, error) { return p.store.Jobs().Retry(ctx, id, opts) })
+}
+
+// Ack implements admin.Control.
+func (p *purgeJobs) Ack(ctx context.Context, id job.ID) (job.Row, error) {
+	return p.controlled(ctx, id, func() (job.Row, error) { return p.store.Jobs().Ack(ctx, id) })
+}
+
+// Pause implements admin.Control.
+func (p *purgeJobs) Pause(ctx context.Context, id job.ID) (job.Row, error) {
+	return p.controlled(ctx, id, func() (job.Row, error) { return p.store.Jobs().Pause(ctx, id) })
+}
+
+// Resume implements admin.Control.
+func (p *purgeJobs) Resume(ctx context.Context, id job.ID) (job.Row, error) {
+	return p.controlled(ctx, id, func() (job.Row, error) { return p.store.Jobs().Resume(ctx, id) })
 }

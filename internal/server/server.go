@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -24,6 +25,7 @@ import (
 	"github.com/lethe-project/lethe/internal/blob/deletepool"
 	"github.com/lethe-project/lethe/internal/catalog"
 	"github.com/lethe-project/lethe/internal/job"
+	"github.com/lethe-project/lethe/internal/pace"
 	"github.com/lethe-project/lethe/internal/purge"
 	"github.com/lethe-project/lethe/internal/sqldb"
 	"github.com/lethe-project/lethe/internal/tenant"
@@ -36,6 +38,8 @@ type Config struct {
 	Logger   *slog.Logger
 	Started  func(Started) // called once, when requests are served
 	Drain    time.Duration // how long requests and purges may take to end, 30 s
+
+	migrations []sqldb.Migrations // of a test; nil means owners()
 }
 
 // Started is what a person wants to read when the server is up.
@@ -63,7 +67,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err := cfg.Settings.Validate(); err != nil {
 		return err
 	}
-	s := &server{cfg: cfg, set: &cfg.Settings, log: cfg.Logger, registry: prometheus.NewRegistry(), stopping: make(chan struct{})}
+	s := &server{cfg: cfg, set: &cfg.Settings, log: cfg.Logger, registry: prometheus.NewRegistry(), pace: pace.New(pace.Config{}), stopping: make(chan struct{})}
 	defer func() { err = errors.Join(err, s.close()) }()
 	if err := s.open(ctx); err != nil {
 		return err
@@ -82,9 +86,12 @@ type server struct {
 	tenants  *tenant.Directory
 	purges   *purge.Store
 	metrics  *purge.Metrics
+	pace     *pace.Governor // of purges beside requests
 	runner   *job.Runner
 	stopping chan struct{}
 	catalog  *catalog.Catalog
+	tokens   *tenant.Tokens
+	drives   drives
 	started  Started
 	ready    readiness
 	closers  []func() error // run last to first
@@ -113,19 +120,28 @@ func (s *server) open(ctx context.Context) error {
 	if s.auth, err = s.openAuth(); err != nil {
 		return err
 	}
-	if s.db, err = sqldb.Open(ctx, s.set.DatabaseURL(), sqldb.Config{LockWait: s.set.LockWait, Logger: s.log}); err != nil {
+	if s.db, err = sqldb.Open(ctx, s.set.DatabaseURL(), s.set.config(s.log)); err != nil {
 		return err
 	}
 	s.onClose(s.db.Close)
-	s.countStatements()
-	if err := s.db.Migrate(ctx, tenant.Migrations, purge.Migrations, catalog.Migrations); err != nil {
+	s.watchDatabase()
+	if err := s.migrate(ctx); err != nil {
 		return err
 	}
 	storage, err := s.openStorage(ctx)
 	if err != nil {
 		return err
 	}
-	if s.tenants, err = tenant.Open(ctx, s.db, storage); err != nil {
+	contents, err := s.set.drivePlace()
+	if err != nil {
+		return err
+	}
+	if err := s.openTenants(ctx, storage, contents); err != nil {
+		return err
+	}
+	s.tokens = tenant.NewTokens(s.db)
+	s.auth.tokens = s.tokens
+	if err := s.openDrive(ctx, contents); err != nil {
 		return err
 	}
 	s.started.Database, s.started.Storage = s.set.RedactedDatabase(), storage.RootURI
@@ -135,17 +151,18 @@ func (s *server) open(ctx context.Context) error {
 // openPurge builds the purge jobs and the catalog, which hands them its dropped tables.
 func (s *server) openPurge(ctx context.Context) error {
 	set := &s.set.AsyncPurge
-	pool := deletepool.New(deletepool.Config{Threads: set.DeleteThreads, Logger: s.log, Registerer: s.registry})
+	pool := deletepool.New(deletepool.Config{Threads: set.DeleteThreads, Pace: s.pace, Logger: s.log, Registerer: s.registry})
 	s.onClose(func() error { pool.Close(); return nil })
 
 	ownership := catalog.NewOwnership(s.db, s.tenants)
 	events := job.Events{Ended: func(row job.Row) { s.metrics.Ended(row) }} // the metrics need the store first
 	s.purges = purge.NewStore(s.db, set.JobConfig(), ownership.Hooks(), job.Observer{Logger: s.log, Events: events})
 	ownership.Bind(s.purges)
+	s.tenants.Bind(ownership)
 	s.metrics = purge.NewMetrics(s.registry, s.purges.Jobs(), s.log)
 	walker := purge.NewWalker(purge.Config{
 		BatchSize: set.DeleteBatchSize, RateLimit: float64(set.RateLimit), DeleteOutside: set.OutsideLocations == "delete",
-		Events: s.purgeEvents(), Step: stepOfLevel(),
+		Events: s.purgeEvents(), Pace: s.pace, Step: stepOfLevel(),
 	}, ownership, pool)
 	s.runner = job.NewRunner(s.purges.Jobs(), purge.NewHandler(s.purges, walker), owner())
 	if s.db.Dialect().Name == sqldb.SQLite {
@@ -186,7 +203,11 @@ func (s *server) serve(ctx context.Context) error {
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 	}
+	if secure == nil && !s.auth.open {
+		s.warnPlain(ctx)
+	}
 	s.runner.Start()
+	s.drives.start(ctx)
 	stopHousekeeping := s.housekeeping(ctx)
 	defer stopHousekeeping()
 	served := make(chan error, 1)
@@ -218,13 +239,24 @@ func (s *server) serve(ctx context.Context) error {
 	s.log.InfoContext(ctx, "draining")
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Drain)
 	defer cancel()
-	runs := make(chan error, 1)
+	runs := make(chan error, 2)
 	go func() { runs <- s.runner.Stop(drain) }() // beside Shutdown: drops that wait answer when it begins
+	go func() { runs <- s.drives.stop(drain) }()
 	shutdown := httpServer.Shutdown(drain)
 	if shutdown != nil {
 		shutdown = errors.Join(shutdown, httpServer.Close())
 	}
-	return errors.Join(err, shutdown, <-runs)
+	return errors.Join(err, shutdown, <-runs, <-runs)
+}
+
+// warnPlain tells, once, of tokens that anybody on the way can read. A public URL with
+// https says that a proxy ends TLS before the server.
+func (s *server) warnPlain(ctx context.Context) {
+	host, _, err := net.SplitHostPort(s.set.Listen)
+	if err != nil || loopback(host) || strings.HasPrefix(s.set.PublicURL, "https://") {
+		return
+	}
+	s.log.WarnContext(ctx, "bearer tokens cross the network in the clear: set tls-cert-file and tls-key-file, or serve behind a proxy with TLS and set public-url", "listen", s.set.Listen)
 }
 
 // tlsConfig reads the certificate before anything is served; nil means plain HTTP.

@@ -23,26 +23,40 @@ import (
 // Secrets are no settings: they come from the environment or from a file that a
 // setting names, see AdminToken.
 type Settings struct {
-	Data    string `name:"data" default:"./lethe-data" help:"Folder of the embedded database, the local store, the admin token and the key file." placeholder:"DIR"`
+	DatabaseSettings `embed:""`
+
 	Listen  string `name:"listen" default:"127.0.0.1:8181" help:"Address to serve on." placeholder:"HOST:PORT"`
-	Config  string `name:"config" help:"YAML file with settings." placeholder:"FILE"`
+	Migrate string `name:"migrate" default:"auto" enum:"auto,check" help:"auto: the server brings the database's schema up to date when it starts. check: it refuses to start until lethe migrate up has done so."`
 	Storage string `name:"storage" help:"Where tables live: a directory, a file:// URL or s3://BUCKET/PREFIX?endpoint=URL&region=NAME&path-style=true (all three optional; credentials come from the AWS SDK's default chain). Empty means DATA/warehouse." placeholder:"URL"`
-	// The database URL may hold a password: print it with RedactedDatabase only.
-	Database string `name:"database" help:"sqlite:PATH, postgres://… or mysql://… (MySQL, MariaDB, TiDB). Empty means sqlite:DATA/lethe.db." placeholder:"URL"`
 
 	Authentication string `name:"authentication" default:"token" enum:"token,none" help:"token, or none: everybody is the admin, on loopback addresses only."`
 	AdminTokenFile string `name:"admin-token-file" help:"File with the admin's bearer token, made when missing. Empty means DATA/admin-token; LETHE_ADMIN_TOKEN wins over both." placeholder:"FILE"`
+	SecretKeyFile  string `name:"secret-key-file" help:"File with the keys that encrypt stored credentials; servers that share a database share it. Empty means DATA/secret.key, which is made when missing; LETHE_SECRET_KEY wins over both." placeholder:"FILE"`
 	PublicURL      string `name:"public-url" help:"URL under which clients reach the server, when it is not the address it listens on." placeholder:"URL"`
 	TLSCertFile    string `name:"tls-cert-file" help:"PEM file with the server's certificate chain." placeholder:"FILE"`
 	TLSKeyFile     string `name:"tls-key-file" help:"PEM file with the certificate's key." placeholder:"FILE"`
 
 	MaxBodyBytes        int64         `name:"max-body-bytes" default:"33554432" help:"Longest request body that is read, in bytes." placeholder:"N"`
 	IdempotencyLifetime time.Duration `name:"idempotency-lifetime" default:"30m" help:"How long an answer is kept for its Idempotency-Key." placeholder:"DURATION"`
-	LockWait            time.Duration `name:"lock-wait" default:"5s" help:"Longest wait for a lock of the database." placeholder:"DURATION"`
 
-	Warehouse  WarehouseSettings `embed:"" prefix:"warehouse-"`
-	AsyncPurge PurgeSettings     `embed:"" prefix:"async-purge-"`
-	Log        LogSettings       `embed:"" prefix:"log-"`
+	Warehouse   WarehouseSettings   `embed:"" prefix:"warehouse-"`
+	AsyncPurge  PurgeSettings       `embed:"" prefix:"async-purge-"`
+	Drive       DriveSettings       `embed:""`
+	DriveDelete DriveDeleteSettings `embed:"" prefix:"drive-delete-"`
+	Log         LogSettings         `embed:"" prefix:"log-"`
+}
+
+// DatabaseSettings name the database and bound what the server asks of it. Commands that
+// work on it without a server take them too.
+type DatabaseSettings struct {
+	Data   string `name:"data" default:"./lethe-data" help:"Folder of the embedded database, the local store, the admin token and the key file." placeholder:"DIR"`
+	Config string `name:"config" help:"YAML file with settings." placeholder:"FILE"`
+	// The database URL may hold a password: print it with RedactedDatabase only.
+	Database       string        `name:"database" help:"sqlite:PATH, postgres://… or mysql://… (MySQL, MariaDB, TiDB). Empty means sqlite:DATA/lethe.db." placeholder:"URL"`
+	MaxConnections int           `name:"database-max-connections" default:"16" help:"Connections to the database, for each server; at least two for each worker thread of async-purge and drive-delete, and four. With SQLite, those that read." placeholder:"N"`
+	MaxIdleTime    time.Duration `name:"database-max-idle-time" default:"5m" help:"A connection that was idle for so long is closed. 0s means never." placeholder:"DURATION"`
+	MaxLifetime    time.Duration `name:"database-max-lifetime" default:"1h" help:"A connection that is so old is closed when it is free, so that a balancer or a new address is seen. 0s means never." placeholder:"DURATION"`
+	LockWait       time.Duration `name:"lock-wait" default:"5s" help:"Longest wait for a lock of the database." placeholder:"DURATION"`
 }
 
 // WarehouseSettings describe the default warehouse.
@@ -96,10 +110,10 @@ func (p *PurgeSettings) PurgeWait() time.Duration {
 }
 
 // Path returns the path of a file of the data folder.
-func (s *Settings) Path(name string) string { return filepath.Join(s.Data, name) }
+func (s *DatabaseSettings) Path(name string) string { return filepath.Join(s.Data, name) }
 
 // DatabaseURL returns the database to open. It may hold a password.
-func (s *Settings) DatabaseURL() string {
+func (s *DatabaseSettings) DatabaseURL() string {
 	if s.Database == "" {
 		return "sqlite:" + s.Path("lethe.db")
 	}
@@ -107,7 +121,7 @@ func (s *Settings) DatabaseURL() string {
 }
 
 // RedactedDatabase returns the database for people: without password and parameters.
-func (s *Settings) RedactedDatabase() string {
+func (s *DatabaseSettings) RedactedDatabase() string {
 	raw := s.DatabaseURL()
 	if strings.HasPrefix(raw, "sqlite:") {
 		return raw
@@ -126,14 +140,19 @@ func (s *Settings) StorageDir() (string, error) {
 	if s.Storage == "" {
 		return filepath.Abs(s.Path("warehouse"))
 	}
-	scheme, _, found := strings.Cut(s.Storage, "://")
+	return directory(s.Storage)
+}
+
+// directory returns the absolute directory that a path or a file:// URL names.
+func directory(where string) (string, error) {
+	scheme, _, found := strings.Cut(where, "://")
 	if !found {
-		return filepath.Abs(s.Storage)
+		return filepath.Abs(where)
 	}
 	if scheme != "file" {
 		return "", fmt.Errorf("%s:// is not supported yet: give a directory, a file:// or an s3:// URL", scheme)
 	}
-	u, err := url.Parse(s.Storage)
+	u, err := url.Parse(where)
 	switch {
 	case err != nil || u.RawQuery != "" || u.Fragment != "":
 		return "", errors.New("not a file:// URL")

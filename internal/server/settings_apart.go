@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,7 +22,7 @@ func (s *Settings) ownFiles() []ownFile {
 		{"the data folder", s.Data},
 		{"the lock of the data folder", s.Path(lockName)},
 		{"the address file", s.Path(addressName)},
-		{"the key file", s.Path("secret.key")},
+		{"the key file", s.Path(secretName)},
 		{"the admin token", s.AdminTokenPath()},
 	}
 	if path, ok := strings.CutPrefix(s.DatabaseURL(), "sqlite:"); ok && path != "" {
@@ -29,7 +30,7 @@ func (s *Settings) ownFiles() []ownFile {
 			files = append(files, ownFile{"the database", path + suffix})
 		}
 	}
-	for _, f := range []ownFile{{"the configuration", s.Config}, {"the certificate", s.TLSCertFile}, {"the certificate's key", s.TLSKeyFile}} {
+	for _, f := range []ownFile{{"the configuration", s.Config}, {"the key file", s.SecretKeyFile}, {"the certificate", s.TLSCertFile}, {"the certificate's key", s.TLSKeyFile}} {
 		if f.path != "" {
 			files = append(files, f)
 		}
@@ -59,6 +60,8 @@ func (v *validator) apart(s *Settings) {
 		p, err := s.allowedPlace(where)
 		add("warehouse.allowed-locations", p, err)
 	}
+	p, err = s.drivePlace()
+	add("drive-storage", p, err)
 	for i, r := range roots {
 		for _, f := range s.ownFiles() {
 			held, err := reaches(r.dir, f.path)
@@ -143,4 +146,56 @@ func resolveAbs(abs string, links int) (string, error) {
 		target = filepath.Join(parent, target)
 	}
 	return resolveAbs(target, links-1)
+}
+
+// apartDir refuses a directory as the storage root of another warehouse: a link, since
+// it may lead elsewhere tomorrow, and what holds a file of the server or overlaps the
+// default warehouse or the drive. That it is apart from other warehouses' is asked in the database.
+func (s *Settings) apartDir(dir string) error {
+	end, err := resolve(dir)
+	if err != nil {
+		return err
+	}
+	if end != dir {
+		return fmt.Errorf("%s leads by a link to %s: name that", dir, end)
+	}
+	for _, f := range s.ownFiles() {
+		held, err := reaches(dir, f.path)
+		if err != nil {
+			return err
+		}
+		if held {
+			return fmt.Errorf("%s holds a file of the server, %s: clients could name it as a file of a table", dir, f.what)
+		}
+	}
+	own, err := s.ownPlaces()
+	if err != nil {
+		return err
+	}
+	for _, p := range own {
+		if p.bucket != nil {
+			continue
+		}
+		other, err := resolve(pathOf(p.root))
+		if err != nil {
+			return err
+		}
+		if holds(dir, other) || holds(other, dir) {
+			return fmt.Errorf("%s overlaps the storage of the default warehouse or of the drive", dir)
+		}
+	}
+	return nil
+}
+
+// ownPlaces are those that the settings name.
+func (s *Settings) ownPlaces() (out []place, err error) {
+	add := func(p place, placeErr error) {
+		out, err = append(out, p), errors.Join(err, placeErr)
+	}
+	add(s.storagePlace())
+	add(s.drivePlace())
+	for _, where := range s.Warehouse.AllowedLocations {
+		add(s.allowedPlace(where))
+	}
+	return out, err
 }

@@ -14,18 +14,38 @@ import (
 // Validate reports every setting that cannot work, each in its three spellings. Values
 // that may hold a password are never part of a message.
 func (s *Settings) Validate() error {
-	all, err := settingsOf(&Settings{})
+	v, err := newValidator()
 	if err != nil {
 		return err
 	}
-	v := validator{names: map[string]setting{}}
-	for _, known := range all {
-		v.names[known.key] = known
-	}
+	v.database(&s.DatabaseSettings)
 	v.places(s)
 	v.access(s)
 	v.bounds(s)
+	v.drive(s)
 	return errors.Join(v.errs...)
+}
+
+// Validate is Settings.Validate of these alone.
+func (s *DatabaseSettings) Validate() error {
+	v, err := newValidator()
+	if err != nil {
+		return err
+	}
+	v.database(s)
+	return errors.Join(v.errs...)
+}
+
+func newValidator() (*validator, error) {
+	all, err := settingsOf(&Settings{})
+	if err != nil {
+		return nil, err
+	}
+	v := &validator{names: map[string]setting{}}
+	for _, known := range all {
+		v.names[known.key] = known
+	}
+	return v, nil
 }
 
 type validator struct {
@@ -55,13 +75,20 @@ func (v *validator) oneOf(key, value string, words ...string) {
 	}
 }
 
-func (v *validator) places(s *Settings) {
+func (v *validator) notNegative(key string, value time.Duration) {
+	if value < 0 {
+		v.bad(key, "is %s, must not be negative", value)
+	}
+}
+
+func (v *validator) database(s *DatabaseSettings) {
 	if s.Data == "" {
 		v.bad("data", "must name a folder")
 	}
-	if _, err := s.storagePlace(); err != nil {
-		v.bad("storage", "%w", err)
-	}
+	v.least("database-max-connections", int64(s.MaxConnections), 1)
+	v.notNegative("database-max-idle-time", s.MaxIdleTime)
+	v.notNegative("database-max-lifetime", s.MaxLifetime)
+	v.positive("lock-wait", s.LockWait)
 	scheme, rest, _ := strings.Cut(s.DatabaseURL(), ":")
 	switch {
 	case scheme == "sqlite" && rest != "":
@@ -74,6 +101,12 @@ func (v *validator) places(s *Settings) {
 		}
 	default:
 		v.bad("database", "must be sqlite:PATH, postgres://user:password@host:port/name or mysql://user:password@host:port/name")
+	}
+}
+
+func (v *validator) places(s *Settings) {
+	if _, err := s.storagePlace(); err != nil {
+		v.bad("storage", "%w", err)
 	}
 	for _, location := range s.Warehouse.AllowedLocations {
 		if _, err := s.allowedPlace(location); err != nil {
@@ -110,7 +143,7 @@ func (v *validator) access(s *Settings) {
 func (v *validator) bounds(s *Settings) {
 	v.least("max-body-bytes", s.MaxBodyBytes, 1024)
 	v.positive("idempotency-lifetime", s.IdempotencyLifetime)
-	v.positive("lock-wait", s.LockWait)
+	v.oneOf("migrate", s.Migrate, "auto", "check")
 	v.oneOf("log.format", s.Log.Format, "text", "json")
 
 	p := &s.AsyncPurge
@@ -134,6 +167,12 @@ func (v *validator) bounds(s *Settings) {
 	}
 	if p.DeleteBatchSize > 1000 {
 		v.bad("async-purge.delete-batch-size", "is %d, must be at most 1000", p.DeleteBatchSize)
+	}
+	// Every worker and every slot of a waiting delete may hold one; the heartbeats, which
+	// keep their leases, another; and requests must not wait for all of these.
+	workers := p.WorkerThreads + s.DriveDelete.WorkerThreads
+	if need := 2*workers + 4; s.MaxConnections < need {
+		v.bad("database-max-connections", "is %d, must be at least %d: two for each of %d worker-threads, one for heartbeats, three for requests", s.MaxConnections, need, workers)
 	}
 	v.positive("async-purge.outage-grace", p.OutageGrace)
 	v.positive("async-purge.quantum", p.Quantum)

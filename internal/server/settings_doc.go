@@ -22,7 +22,8 @@ warehouse.allowed-locations:
 
 Durations are written as Go writes them (` + "`30s`, `5m`, `1h30m`" + `); settings that end in ` + "`-ms` or `-hours`" + `
 are whole numbers. Secrets have no flag: the admin's token is ` + "`" + AdminTokenVariable + "`" + ` or the file that
-` + "`admin-token-file`" + ` names.
+` + "`admin-token-file`" + ` names, the keys of stored credentials are ` + "`" + SecretKeyVariable + "`" + ` or the file that
+` + "`secret-key-file`" + ` names.
 
 | key | flag | environment | default | meaning |
 |---|---|---|---|---|

@@ -15,7 +15,7 @@ import (
 )
 
 // sections are the groups of settings; their names end at a dot in a key.
-var sections = []string{"async-purge", "warehouse", "log"}
+var sections = []string{"async-purge", "drive-delete", "warehouse", "log"}
 
 // setting is one setting in its three spellings.
 type setting struct {

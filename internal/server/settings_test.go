@@ -167,6 +167,9 @@ func TestRefused(t *testing.T) {
 		{name: "half of TLS", args: []string{"--tls-cert-file=a.pem"}, want: []string{"tls-key-file"}},
 		{name: "public url", args: []string{"--public-url=lethe.example"}, want: []string{"public-url"}},
 		{name: "allowed location", args: []string{"--warehouse-allowed-locations=/data"}, want: []string{`"/data" is no location`}},
+		{name: "migrate", args: []string{"--migrate=later"}, want: []string{"migrate", "auto"}},
+		{name: "too few connections", args: []string{"--database-max-connections=9", "--async-purge-worker-threads=3"}, want: []string{"LETHE_DATABASE_MAX_CONNECTIONS", "is 9, must be at least 14"}},
+		{name: "negative times", args: []string{"--database-max-idle-time=-1s", "--database-max-lifetime=-1s"}, want: []string{"database-max-idle-time (", "database-max-lifetime ("}},
 		{
 			name: "all at once", args: []string{"--lock-wait=0s", "--max-body-bytes=1"},
 			want: []string{"lock-wait", "max-body-bytes"},
@@ -210,6 +213,8 @@ func TestAccepted(t *testing.T) {
 		{"open address with authentication", "", []string{"--listen=0.0.0.0:8181"}},
 		{"postgres", "", []string{"--database=postgres://u:p%40ss@h:5432/lethe?sslmode=disable"}},
 		{"mysql", "", []string{"--database=mysql://u:p%40ss@h:3306/lethe?tls=true"}},
+		{"as few connections as may be", "", []string{"--database-max-connections=14", "--async-purge-worker-threads=3"}},
+		{"connections without end", "", []string{"--database-max-idle-time=0s", "--database-max-lifetime=0s"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

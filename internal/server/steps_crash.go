@@ -3,6 +3,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"os"
 
@@ -26,4 +27,14 @@ func step() func(string) {
 func stepOfLevel() func(purge.Level, string) {
 	stop := step()
 	return func(level purge.Level, name string) { stop(fmt.Sprintf("%s.%s", level, name)) }
+}
+
+func stepOfDrive() func(context.Context, string) error {
+	stop := step()
+	return func(_ context.Context, name string) error { stop("removal." + name); return nil }
+}
+
+func stepOfFile() func(op, point string) error {
+	stop := step()
+	return func(op, point string) error { stop("drive." + op + "." + point); return nil }
 }

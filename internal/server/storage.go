@@ -145,51 +145,84 @@ func (s *server) openStorage(ctx context.Context) (tenant.Storage, error) {
 		}
 		places = append(places, p)
 	}
-	var storage tenant.Storage
-	mounts := make([]blob.Mount, len(places))
-	for i, p := range places {
-		bucket, clients, err := s.openBucket(ctx, p)
-		if err != nil {
-			return tenant.Storage{}, fmt.Errorf("server: storage %s: %w", p.root, err)
-		}
-		mounts[i] = blob.Mount{Root: p.root, Bucket: bucket}
-		if i == 0 {
-			storage.ClientConfig = clients
-		}
-	}
-	if storage.Space, err = blob.NewSpace(mounts...); err != nil {
+	opened, err := openPlaces(ctx, places, s.log)
+	if err != nil {
 		return tenant.Storage{}, fmt.Errorf("server: storage: %w", err)
 	}
-	storage.RootURI = string(storage.Space.Root())
-	return storage, nil
+	s.onClose(opened.Close)
+	return tenant.Storage{
+		RootURI: string(root.root), Space: opened.Space, ClientConfig: opened.ClientConfig, Spec: root.spec(places[1:]),
+	}, nil
+}
+
+// spec describes storage of the settings for people.
+func (p place) spec(allowed []place) tenant.StorageSpec {
+	spec := tenant.StorageSpec{URL: string(p.root)}
+	if p.bucket != nil {
+		spec.Endpoint, spec.Region, spec.PathStyle = p.bucket.Endpoint, p.bucket.Region, p.bucket.PathStyle
+	}
+	for _, a := range allowed {
+		spec.AllowedLocations = append(spec.AllowedLocations, string(a.root))
+	}
+	return spec
+}
+
+// openPlaces opens a storage root and what belongs to it. What clients are told is how to
+// reach the root.
+func openPlaces(ctx context.Context, places []place, log *slog.Logger) (opened tenant.Opened, err error) {
+	var closers []func() error
+	opened.Close = func() error {
+		var errs []error
+		for _, c := range closers {
+			errs = append(errs, c())
+		}
+		return errors.Join(errs...)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, opened.Close())
+		}
+	}()
+	mounts := make([]blob.Mount, len(places))
+	for i, p := range places {
+		bucket, clients, closer, err := openBucket(ctx, p, log)
+		if err != nil {
+			return opened, fmt.Errorf("%s: %w", p.root, err)
+		}
+		closers = append(closers, closer)
+		mounts[i] = blob.Mount{Root: p.root, Bucket: bucket}
+		if i == 0 {
+			opened.ClientConfig = clients
+		}
+	}
+	opened.Space, err = blob.NewSpace(mounts...)
+	return opened, err
 }
 
 // openBucket also returns what clients must be told to reach the same files.
-func (s *server) openBucket(ctx context.Context, p place) (blob.Bucket, map[string]string, error) {
+func openBucket(ctx context.Context, p place, log *slog.Logger) (bucket blob.Bucket, clients map[string]string, closer func() error, err error) {
 	if p.bucket == nil {
 		b, err := local.Open(pathOf(p.root))
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
-		s.onClose(b.Close)
-		return b, nil, nil
+		return b, nil, b.Close, nil
 	}
 	b, err := s3.Open(ctx, *p.bucket)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	s.onClose(b.Close)
 	for _, note := range b.Notes() {
-		s.log.WarnContext(ctx, "storage keeps more than its keys show", slog.String("note", note))
+		log.WarnContext(ctx, "storage keeps more than its keys show", slog.String("note", note))
 	}
-	clients := map[string]string{"client.region": b.Region()}
+	clients = map[string]string{"client.region": b.Region()}
 	if b.EndpointURL() != "" {
 		clients["s3.endpoint"] = b.EndpointURL()
 	}
 	if b.PathStyle() {
 		clients["s3.path-style-access"] = "true"
 	}
-	return b, clients, nil
+	return b, clients, b.Close, nil
 }
 
 // pathOf is the directory of a file URI; "file://" is the whole file system.

@@ -50,8 +50,45 @@ func TestS3SettingsAccepted(t *testing.T) {
 		"s3://bucket", "s3a://bucket/", "S3N://my_Bucket.1/a/b%20c#d", "s3://bucket/x?region=eu-west-1",
 		"s3://bucket/x?endpoint=https://minio:9000/&path-style=false&region=",
 	} {
-		if _, err := load(t, nil, "--storage="+storage); err != nil {
+		args := []string{"--storage=" + storage}
+		if whole := strings.Count(strings.TrimSuffix(storage, "/"), "/") == 2; whole {
+			if _, err := load(t, nil, args...); err == nil || !strings.Contains(err.Error(), "drive-storage") {
+				t.Errorf("%s leaves no place for the drive: %v", storage, err)
+			}
+			args = append(args, "--drive-storage=s3://drives/x")
+		}
+		if _, err := load(t, nil, args...); err != nil {
 			t.Errorf("%s: %v", storage, err)
+		}
+	}
+}
+
+func TestDrivePlace(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, c := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"of nothing", nil, "file://" + dir + "/data/drive"},
+		{"beside a directory", []string{"--storage=" + dir + "/lake"}, "file://" + dir + "/lake-drive"},
+		{"beside a prefix", []string{"--storage=s3://lake/tables/?region=eu-west-1"}, "s3://lake/tables-drive"},
+		{"as it is named", []string{"--storage=s3://lake", "--drive-storage=s3a://drives/all"}, "s3://drives/all"},
+		{"a directory", []string{"--drive-storage=" + dir + "/files"}, "file://" + dir + "/files"},
+	} {
+		s, err := load(t, nil, append([]string{"--data=" + dir + "/data"}, c.args...)...)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if got := server.DrivePlace(s); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+	for _, overlap := range []string{dir + "/lake", dir + "/lake/sub", dir} {
+		if _, err := load(t, nil, "--storage="+dir+"/lake", "--drive-storage="+overlap); err == nil {
+			t.Errorf("drives at %s, tables at %s/lake: accepted", overlap, dir)
 		}
 	}
 }

@@ -26,6 +26,8 @@ const CodeUnavailable fault.Code = "DatabaseUnavailable"
 type Config struct {
 	LockWait time.Duration // 5 s, the longest wait for a row lock
 	MaxConns int           // 8
+	IdleTime time.Duration // after which an idle connection is closed; 0: never
+	Lifetime time.Duration // after which a free connection is closed; 0: never
 	Logger   *slog.Logger
 	Hooks    Hooks
 }
@@ -49,10 +51,13 @@ type DB struct {
 	closers   []func() error
 	// migrating, where goose cannot, keeps other servers from migrating until release.
 	migrating func(ctx context.Context) (release func() error, err error)
+	sweeper   *DB // PostgreSQL: nil elsewhere
 
-	statements atomic.Int64
-	retries    atomic.Int64
+	counts *counts
 }
+
+// counts are shared with the sweeper's connections.
+type counts struct{ statements, retries atomic.Int64 }
 
 // Open opens the database of a URL: sqlite:PATH, postgres://… or mysql://… (MySQL,
 // MariaDB, TiDB). Errors never show the password of the URL.
@@ -94,11 +99,33 @@ func (db *DB) Close() error {
 // Dialect returns the engine's dialect.
 func (db *DB) Dialect() *Dialect { return db.dialect }
 
+// Sweeper returns the database over connections for work in the background that must
+// never scan: on PostgreSQL a few of their own, whose planner takes an index for
+// everything, on a table without statistics too; elsewhere db itself. It is closed with db.
+func (db *DB) Sweeper() *DB {
+	if db.sweeper == nil {
+		return db
+	}
+	return db.sweeper
+}
+
 // Statements returns how many statements were sent so far, BEGIN and COMMIT left out.
-func (db *DB) Statements() int64 { return db.statements.Load() }
+func (db *DB) Statements() int64 { return db.counts.statements.Load() }
 
 // Retries returns how many transactions were run again so far.
-func (db *DB) Retries() int64 { return db.retries.Load() }
+func (db *DB) Retries() int64 { return db.counts.retries.Load() }
+
+// Stats returns the state of the connections; with SQLite, of those that read.
+func (db *DB) Stats() sql.DBStats { return db.read.Stats() }
+
+// limit bounds a pool. All of its connections may idle: a burst would open them anew
+// each time, and IdleTime closes them when it is over.
+func (c Config) limit(pool *sql.DB) {
+	pool.SetMaxOpenConns(c.MaxConns)
+	pool.SetMaxIdleConns(c.MaxConns)
+	pool.SetConnMaxIdleTime(c.IdleTime)
+	pool.SetConnMaxLifetime(c.Lifetime)
+}
 
 // Ping reports whether the database answers.
 func (db *DB) Ping(ctx context.Context) error { return db.read.PingContext(ctx) }
@@ -169,7 +196,7 @@ func query(ctx context.Context, c conn, db *DB, s Statement, args []any) (*sql.R
 	if err != nil {
 		return nil, err
 	}
-	db.statements.Add(1)
+	db.counts.statements.Add(1)
 	rows, err := c.QueryContext(ctx, text, args...)
 	return rows, db.down(err)
 }
@@ -179,7 +206,7 @@ func queryRow(ctx context.Context, c conn, db *DB, s Statement, args []any) *Row
 	if err != nil {
 		return &Row{err: err}
 	}
-	db.statements.Add(1)
+	db.counts.statements.Add(1)
 	return &Row{db: db, row: c.QueryRowContext(ctx, text, args...)}
 }
 

@@ -24,11 +24,27 @@ const (
 //	{now}               the database's clock, milliseconds since the Unix epoch
 //	{for update}        exclusive row lock, as a suffix
 //	{for share}         shared row lock, as a suffix
+//	{for key share}     the same, and on PostgreSQL one that a change of columns outside the
+//	                    keys does not wait for: whoever removes the row must take the
+//	                    exclusive lock or delete it
 //	{skip locked}       leaves locked rows out where the engine can; never for safety
 //	{in}                the next argument is a list (IDs or Strings): col {in}
 //	{insert ignore} T   begins a statement: INSERT INTO T … of one row, and
 //	{ignore}            at its end: a duplicate key inserts nothing, 0 rows
 //	{q:NAME}            NAME quoted as an identifier
+//
+// Set statements keep to an index whatever the statistics say (a scan waits for rows that
+// others hold):
+//
+//	{keys:a,b}          the next two arguments are a value and IDs: a = value AND b {in}
+//	{key}               after a table's name or alias: by its primary key
+//	{index:NAME}        the same: by that index
+//	{delete:T}          DELETE FROM T by its primary key, {delete:T,INDEX} by that index;
+//	                    columns go without T's name
+//	{on ENGINE}…{else}…{end}  the first text on that engine, the second on others; both
+//	                    take the same arguments
+//	{array}             on PostgreSQL: the next argument, IDs, as an array
+//	{again}             on PostgreSQL: the argument before once more
 //
 // and in migrations:
 //
@@ -78,6 +94,7 @@ type Dialect struct {
 	ignoresError bool
 	classify     func(error) Class
 	rendered     sync.Map // Statement → string, for statements without lists
+	chosen       sync.Map // Statement → string, what {on …} left of it
 }
 
 // Classify tells what err means. It looks at driver codes, never at text.
@@ -93,6 +110,10 @@ func (d *Dialect) ignored(s Statement, err error) bool {
 	return d.ignoresError && strings.HasPrefix(string(s), "{insert ignore}") && d.Classify(err) == ClassUnique
 }
 
+// maxKept bounds the texts that are kept, in bytes: an INSERT of many rows has one for
+// every number of rows.
+const maxKept = 8 << 10
+
 // Render returns the engine's text of s and its arguments, with lists spread.
 func (d *Dialect) Render(s Statement, args []any) (string, []any, error) {
 	lists := false
@@ -107,14 +128,71 @@ func (d *Dialect) Render(s Statement, args []any) (string, []any, error) {
 			return text.(string), args, nil
 		}
 	}
-	text, out, err := d.render(string(s), args)
+	text, err := d.choose(s)
+	var out []any
+	if err == nil {
+		text, out, err = d.render(text, args)
+	}
 	if err != nil {
 		return "", nil, fmt.Errorf("sqldb: statement %.60q: %w", string(s), err)
 	}
-	if !lists {
+	if !lists && len(s) <= maxKept {
 		d.rendered.Store(s, text)
 	}
 	return text, out, nil
+}
+
+// choose keeps of every {on ENGINE}…{else}…{end} the part for this engine.
+func (d *Dialect) choose(s Statement) (string, error) {
+	if !strings.Contains(string(s), "{on ") {
+		return string(s), nil
+	}
+	if text, ok := d.chosen.Load(s); ok {
+		return text.(string), nil
+	}
+	var b strings.Builder
+	for rest := string(s); ; {
+		before, block, found := strings.Cut(rest, "{on ")
+		b.WriteString(before)
+		if !found {
+			break
+		}
+		block, after, ended := strings.Cut(block, "{end}")
+		engine, block, named := strings.Cut(block, "}")
+		if !ended || !named {
+			return "", errors.New("unclosed {on …}")
+		}
+		this, other, _ := strings.Cut(block, "{else}")
+		if Name(engine) != d.Name {
+			this = other
+		}
+		b.WriteString(this)
+		rest = after
+	}
+	d.chosen.Store(s, b.String())
+	return b.String(), nil
+}
+
+// Places returns arguments of the kinds that s takes, for preparing it.
+func (d *Dialect) Places(s Statement) ([]any, error) {
+	text, err := d.choose(s)
+	if err != nil {
+		return nil, err
+	}
+	var args []any
+	for i := range len(text) {
+		switch {
+		case text[i] == '?':
+			args = append(args, nil)
+		case strings.HasPrefix(text[i:], "{in}"):
+			args = append(args, Strings{"x"})
+		case strings.HasPrefix(text[i:], "{keys:"):
+			args = append(args, nil, IDs{1})
+		case strings.HasPrefix(text[i:], "{array}"):
+			args = append(args, IDs{1})
+		}
+	}
+	return args, nil
 }
 
 func (d *Dialect) render(s string, args []any) (string, []any, error) {
@@ -131,6 +209,13 @@ func (d *Dialect) render(s string, args []any) (string, []any, error) {
 			b.WriteByte('?')
 		}
 	}
+	argument := func() (v any) {
+		if next < len(args) {
+			v = args[next]
+		}
+		next++
+		return v
+	}
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; c {
 		case '\'': // a literal: copied whole
@@ -141,12 +226,7 @@ func (d *Dialect) render(s string, args []any) (string, []any, error) {
 			b.WriteString(s[i : i+end+2])
 			i += end + 1
 		case '?':
-			var v any
-			if next < len(args) {
-				v = args[next]
-			}
-			next++
-			placeholder(v)
+			placeholder(argument())
 		case '{':
 			end := strings.IndexByte(s[i:], '}')
 			if end < 0 {
@@ -154,15 +234,24 @@ func (d *Dialect) render(s string, args []any) (string, []any, error) {
 			}
 			token := s[i+1 : i+end]
 			i += end
-			if token == "in" {
-				var v any
-				if next < len(args) {
-					v = args[next]
-				}
-				next++
-				if err := d.list(&b, v, placeholder); err != nil {
-					return "", nil, err
-				}
+			name, arg, _ := strings.Cut(token, ":")
+			var err error
+			switch name {
+			case "in":
+				err = d.list(&b, argument(), placeholder)
+			case "keys":
+				err = d.keys(&b, arg, argument(), argument(), placeholder)
+			case "array":
+				err = d.array(&b, argument(), placeholder)
+			case "again":
+				err = d.again(&b, len(out))
+			default:
+				name = ""
+			}
+			if err != nil {
+				return "", nil, err
+			}
+			if name != "" {
 				continue
 			}
 			text, err := d.token(token)
@@ -190,13 +279,79 @@ func (d *Dialect) token(token string) (string, error) {
 				return "VARBINARY(" + arg + ")", nil
 			}
 			return d.tokens["name"], nil
+		case "index":
+			return d.index(arg), nil
+		case "delete":
+			table, index, _ := strings.Cut(arg, ",")
+			if d.Name == MySQL { // a hint needs the form of several tables
+				return "DELETE x FROM " + table + " x " + d.index(index), nil
+			}
+			return "DELETE FROM " + table + " " + d.index(index), nil
 		}
+	}
+	if token == "key" {
+		return d.index(""), nil
 	}
 	text, ok := d.tokens[token]
 	if !ok {
 		return "", fmt.Errorf("unknown token {%s}", token)
 	}
 	return text, nil
+}
+
+// index is the hint that makes a statement use an index, the primary key when it has no
+// name. SQLite fails when there is no such index.
+func (d *Dialect) index(name string) string {
+	switch {
+	case d.Name == MySQL && name == "":
+		return "FORCE INDEX (PRIMARY)"
+	case d.Name == MySQL:
+		return "FORCE INDEX (" + name + ")"
+	case d.Name == SQLite && name != "":
+		return "INDEXED BY " + name
+	}
+	return ""
+}
+
+// keys writes that (a, b) is (value, one of ids). PostgreSQL takes the index for it, which
+// it does not always for b = ANY(ids).
+func (d *Dialect) keys(b *strings.Builder, columns string, value, ids any, placeholder func(any)) error {
+	first, second, ok := strings.Cut(columns, ",")
+	if !ok {
+		return errors.New("{keys:a,b} takes two columns")
+	}
+	if !d.arrays {
+		b.WriteString(first + " = ")
+		placeholder(value)
+		b.WriteString(" AND " + second + " ")
+		return d.list(b, ids, placeholder)
+	}
+	b.WriteString("(" + first + ", " + second + ") IN (SELECT ")
+	placeholder(value)
+	b.WriteString("::bigint, unnest(")
+	if err := d.array(b, ids, placeholder); err != nil {
+		return err
+	}
+	b.WriteString("))")
+	return nil
+}
+
+func (d *Dialect) array(b *strings.Builder, v any, placeholder func(any)) error {
+	ids, ok := v.(IDs)
+	if !ok || !d.arrays {
+		return fmt.Errorf("{array} takes IDs where there are arrays, not %T on %s", v, d.Name)
+	}
+	placeholder([]int64(ids))
+	b.WriteString("::bigint[]")
+	return nil
+}
+
+func (d *Dialect) again(b *strings.Builder, n int) error {
+	if !d.dollar || n == 0 {
+		return errors.New("{again} where parameters have no numbers, or before the first")
+	}
+	b.WriteString("$" + strconv.Itoa(n))
+	return nil
 }
 
 // list writes "IN (…)" or "= ANY($n)". On engines without arrays the length is padded

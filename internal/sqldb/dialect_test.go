@@ -67,6 +67,39 @@ func TestRender(t *testing.T) {
 			},
 		},
 		{
+			name: "a lock of the key", in: "SELECT 1 {for key share}",
+			want: map[string]want{
+				"sqlite":   {"SELECT 1 ", []any{}},
+				"postgres": {"SELECT 1 FOR KEY SHARE", []any{}},
+				"mysql":    {"SELECT 1 LOCK IN SHARE MODE", []any{}},
+				"tidb":     {"SELECT 1 FOR UPDATE", []any{}},
+			},
+		},
+		{
+			name: "by key", in: "SELECT a FROM t {key} WHERE {keys:f,a} AND b = ?", args: []any{7, IDs{1, 2}, 3},
+			want: map[string]want{
+				"sqlite":   {"SELECT a FROM t  WHERE f = ? AND a IN (?,?) AND b = ?", []any{7, int64(1), int64(2), 3}},
+				"postgres": {"SELECT a FROM t  WHERE (f, a) IN (SELECT $1::bigint, unnest($2::bigint[])) AND b = $3", []any{7, []int64{1, 2}, 3}},
+				"mysql":    {"SELECT a FROM t FORCE INDEX (PRIMARY) WHERE f = ? AND a IN (?,?) AND b = ?", []any{7, int64(1), int64(2), 3}},
+			},
+		},
+		{
+			name: "deletes", in: "{delete:t} WHERE a = ?; {delete:t,t_b} WHERE b = ?; SELECT 1 FROM t {index:t_b}", args: []any{1, 2},
+			want: map[string]want{
+				"sqlite":   {"DELETE FROM t  WHERE a = ?; DELETE FROM t INDEXED BY t_b WHERE b = ?; SELECT 1 FROM t INDEXED BY t_b", []any{1, 2}},
+				"postgres": {"DELETE FROM t  WHERE a = $1; DELETE FROM t  WHERE b = $2; SELECT 1 FROM t ", []any{1, 2}},
+				"mysql":    {"DELETE x FROM t x FORCE INDEX (PRIMARY) WHERE a = ?; DELETE x FROM t x FORCE INDEX (t_b) WHERE b = ?; SELECT 1 FROM t FORCE INDEX (t_b)", []any{1, 2}},
+			},
+		},
+		{
+			name: "a text of its own", in: "SELECT {on postgres}unnest({array}), {again}{else}a {in}{end}, ?", args: []any{IDs{1}, 2},
+			want: map[string]want{
+				"sqlite":   {"SELECT a IN (?), ?", []any{int64(1), 2}},
+				"postgres": {"SELECT unnest($1::bigint[]), $1, $2", []any{[]int64{1}, 2}},
+				"mysql":    {"SELECT a IN (?), ?", []any{int64(1), 2}},
+			},
+		},
+		{
 			name: "insert or leave", in: "{insert ignore} t ({q:cursor}) VALUES (?) {ignore}", args: []any{1},
 			want: map[string]want{
 				"sqlite":   {`INSERT INTO t ("cursor") VALUES (?) ON CONFLICT DO NOTHING`, []any{1}},
@@ -117,6 +150,9 @@ func TestRenderRefuses(t *testing.T) {
 		{"an unknown token", "SELECT {then}", nil, "unknown token {then}"},
 		{"too few arguments", "SELECT ?, ?", []any{1}, "1 arguments for 2 places"},
 		{"too many arguments", "SELECT ?", []any{1, 2}, "2 arguments for 1 places"},
+		{"an unclosed choice", "SELECT {on sqlite}1{else}2", nil, "unclosed {on …}"},
+		{"keys of one column", "WHERE {keys:a}", []any{1, IDs{2}}, "takes two columns"},
+		{"nothing to repeat", "SELECT {again}", nil, "before the first"},
 		{"a list that is none", "WHERE a {in}", []any{1}, "not int"},
 		{"a list that is too long", "WHERE a {in}", []any{make(IDs, 100_001)}, "a list of 100001 items, at most"},
 	} {
@@ -156,7 +192,7 @@ func TestListLengths(t *testing.T) {
 
 func TestEveryDialectKnowsEveryToken(t *testing.T) {
 	t.Parallel()
-	want := []string{"bytes", "clustered", "for share", "for update", "ignore", "insert ignore", "now", "serial", "skip locked", "table", "text"}
+	want := []string{"bytes", "clustered", "for key share", "for share", "for update", "ignore", "insert ignore", "now", "serial", "skip locked", "table", "text"}
 	for name, d := range dialects() {
 		var got []string
 		for token := range d.tokens {

@@ -15,10 +15,12 @@ import (
 var grown = sqldb.Migrations{Owner: "pairs", Files: fstest.MapFS{
 	"migrations/00001_init.sql": pairs.Files.(fstest.MapFS)["migrations/00001_init.sql"],
 	"migrations/00002_more.sql": {Data: []byte(`
+-- compatible from 1
 ALTER TABLE parents ADD COLUMN body {text};
 CREATE INDEX parents_n ON parents (n, name);
 `)},
 	"migrations/00003_fill.sql": {Data: []byte(`
+-- compatible from 1
 UPDATE parents SET body = '' WHERE body IS NULL;
 CREATE TABLE leaves (
     a BIGINT NOT NULL,

@@ -26,6 +26,7 @@ func mysqlDialect(tidb bool) *Dialect {
 			"now":           "CAST(UNIX_TIMESTAMP(NOW(3))*1000 AS SIGNED)",
 			"for update":    "FOR UPDATE",
 			"for share":     share,
+			"for key share": share,
 			"skip locked":   "SKIP LOCKED",
 			"insert ignore": "INSERT INTO",
 			"ignore":        "",

@@ -43,15 +43,14 @@ func lockMigrations(ctx context.Context, mc *mysql.Config) (release func() error
 // dropEmpty drops a version table without its first row: whoever made it died before
 // that, and goose would not go on.
 func (db *DB) dropEmpty(ctx context.Context, table string) error {
-	var there, rows int
-	err := db.QueryRow(ctx, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?", table).Scan(&there)
-	if err != nil || there == 0 {
+	if there, err := db.hasTable(ctx, table); err != nil || !there {
 		return err
 	}
+	var rows int
 	if err := db.QueryRow(ctx, Statement("SELECT COUNT(*) FROM "+table)).Scan(&rows); err != nil || rows > 0 {
 		return err
 	}
-	_, err = db.Exec(ctx, Statement("DROP TABLE "+table))
+	_, err := db.Exec(ctx, Statement("DROP TABLE "+table))
 	return err
 }
 

@@ -40,9 +40,8 @@ func openMySQL(ctx context.Context, rawURL string, cfg Config) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mysql: %w", err)
 	}
-	pool.SetMaxOpenConns(cfg.MaxConns)
-	pool.SetMaxIdleConns(cfg.MaxConns)
-	db := &DB{dialect: mysqlDialect(server.tidb), cfg: cfg, write: pool, read: pool, reads: pool, isolation: sql.LevelReadCommitted}
+	cfg.limit(pool)
+	db := &DB{dialect: mysqlDialect(server.tidb), cfg: cfg, write: pool, read: pool, reads: pool, isolation: sql.LevelReadCommitted, counts: &counts{}}
 	db.migrating = func(ctx context.Context) (func() error, error) { return lockMigrations(ctx, mc) }
 	err = db.Tx(ctx, func(tx *Tx) error {
 		var level string

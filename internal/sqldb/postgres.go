@@ -22,6 +22,7 @@ func postgresDialect() *Dialect {
 			"now":           "(EXTRACT(EPOCH FROM clock_timestamp())*1000)::bigint",
 			"for update":    "FOR UPDATE",
 			"for share":     "FOR SHARE",
+			"for key share": "FOR KEY SHARE",
 			"skip locked":   "SKIP LOCKED",
 			"insert ignore": "INSERT INTO",
 			"ignore":        "ON CONFLICT DO NOTHING",
@@ -77,9 +78,8 @@ func openPostgres(ctx context.Context, dsn string, cfg Config) (*DB, error) {
 	pc.RuntimeParams["lock_timeout"] = strconv.FormatInt(cfg.LockWait.Milliseconds(), 10)
 	pc.RuntimeParams["application_name"] = "lethe"
 	pool := stdlib.OpenDB(*pc)
-	pool.SetMaxOpenConns(cfg.MaxConns)
-	pool.SetMaxIdleConns(cfg.MaxConns)
-	db := &DB{dialect: postgresDialect(), cfg: cfg, write: pool, read: pool, reads: pool, isolation: sql.LevelReadCommitted}
+	cfg.limit(pool)
+	db := &DB{dialect: postgresDialect(), cfg: cfg, write: pool, read: pool, reads: pool, isolation: sql.LevelReadCommitted, counts: &counts{}}
 	err = db.Tx(ctx, func(tx *Tx) error {
 		var level string
 		if err := tx.QueryRow(ctx, "SHOW transaction_isolation").Scan(&level); err != nil {
@@ -93,5 +93,27 @@ func openPostgres(ctx context.Context, dsn string, cfg Config) (*DB, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("postgres: open: %w", err), db.Close())
 	}
+	db.sweeper = postgresSweeper(db, pc)
 	return db, nil
+}
+
+// sweeperConns bounds the connections for work in the background.
+const sweeperConns = 4
+
+// postgresSweeper opens no connection before it is used. The switches are parameters of
+// the session: no statement a transaction.
+func postgresSweeper(db *DB, pc *pgx.ConnConfig) *DB {
+	pc = pc.Copy()
+	for _, way := range []string{"seqscan", "bitmapscan", "hashjoin", "mergejoin", "sort"} {
+		pc.RuntimeParams["enable_"+way] = "off"
+	}
+	cfg := db.cfg
+	cfg.MaxConns = min(cfg.MaxConns, sweeperConns)
+	pool := stdlib.OpenDB(*pc)
+	cfg.limit(pool)
+	db.closers = append(db.closers, pool.Close)
+	return &DB{
+		dialect: db.dialect, cfg: cfg, write: pool, read: pool, reads: pool,
+		isolation: db.isolation, counts: db.counts,
+	}
 }

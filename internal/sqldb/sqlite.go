@@ -18,12 +18,13 @@ import (
 
 func sqliteDialect() *Dialect {
 	return &Dialect{
-		Name: SQLite, MaxList: 500, MaxInsert: 500, quote: `"`, returns: true,
+		Name: SQLite, MaxList: 1000, MaxInsert: 500, quote: `"`, returns: true,
 		classify: classifySQLite,
 		tokens: map[string]string{
 			"now":           "CAST(unixepoch('subsec')*1000 AS INTEGER)",
 			"for update":    "",
 			"for share":     "",
+			"for key share": "",
 			"skip locked":   "",
 			"insert ignore": "INSERT INTO",
 			"ignore":        "ON CONFLICT DO NOTHING",
@@ -88,7 +89,7 @@ func openSQLite(ctx context.Context, path string, cfg Config) (*DB, error) {
 	db := &DB{
 		dialect: sqliteDialect(), cfg: cfg,
 		write: open("immediate", 1), read: open("deferred", cfg.MaxConns),
-		turn: make(chan struct{}, 1), closers: []func() error{lock},
+		counts: &counts{}, turn: make(chan struct{}, 1), closers: []func() error{lock},
 	}
 	db.reads = &compiled{DB: db.read}
 	if err := db.write.PingContext(ctx); err != nil {

@@ -42,7 +42,7 @@ func (tx *Tx) Exec(ctx context.Context, s Statement, args ...any) (int64, error)
 	if err != nil {
 		return 0, err
 	}
-	tx.db.statements.Add(1)
+	tx.db.counts.statements.Add(1)
 	res, err := tx.tx.ExecContext(ctx, text, args...)
 	if tx.db.dialect.ignored(s, err) {
 		return 0, nil
@@ -65,7 +65,7 @@ func (tx *Tx) InsertID(ctx context.Context, s Statement, args ...any) (int64, er
 	if err != nil {
 		return 0, err
 	}
-	tx.db.statements.Add(1)
+	tx.db.counts.statements.Add(1)
 	res, err := tx.tx.ExecContext(ctx, text, args...)
 	if err != nil {
 		return 0, err
@@ -131,7 +131,7 @@ func (db *DB) Tx(ctx context.Context, fn func(tx *Tx) error, opts ...Option) err
 				Message: "the database is busy with conflicting changes, try again", RetryAfter: time.Second, Err: err,
 			}
 		}
-		db.retries.Add(1)
+		db.counts.retries.Add(1)
 		pause := 50 * time.Millisecond << (attempt - 1)
 		if err := sleep(ctx, pause/2+rand.N(pause/2)); err != nil {
 			return err

@@ -13,7 +13,7 @@ import (
 	"github.com/lethe-project/lethe/internal/tenant"
 )
 
-func storage(t *testing.T, dir string) tenant.Storage {
+func storage(t *testing.T, dir string) tenant.Config {
 	t.Helper()
 	bucket, err := local.Open(dir)
 	if err != nil {
@@ -28,7 +28,7 @@ func storage(t *testing.T, dir string) tenant.Storage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tenant.Storage{RootURI: string(root), Space: space}
+	return tenant.Config{Default: tenant.Storage{RootURI: string(root), Space: space}}
 }
 
 func TestOpen(t *testing.T) {

@@ -74,12 +74,17 @@ func (e environment) text(w io.Writer) {
 type check struct {
 	What  string  `json:"what"`
 	Value float64 `json:"value"`
-	Limit float64 `json:"limit"` // at most
+	Limit float64 `json:"limit"` // at most, or at least
+	Least bool    `json:"at_least"`
 	Met   bool    `json:"met"`
 }
 
 func atMost(what string, value, limit float64) check {
 	return check{What: what, Value: value, Limit: limit, Met: value <= limit}
+}
+
+func atLeast(what string, value, limit float64) check {
+	return check{What: what, Value: value, Limit: limit, Least: true, Met: value >= limit}
 }
 
 func checksText(w io.Writer, checks []check) {
@@ -91,6 +96,10 @@ func checksText(w io.Writer, checks []check) {
 		if !c.Met {
 			word = "MISSED"
 		}
-		fmt.Fprintf(w, "  %s  %-58s %10.2f  at most %g\n", word, c.What, c.Value, c.Limit)
+		most := "at most"
+		if c.Least {
+			most = "at least"
+		}
+		fmt.Fprintf(w, "  %s  %-58s %10.2f  %s %g\n", word, c.What, c.Value, most, c.Limit)
 	}
 }

@@ -98,7 +98,7 @@ func (b *bench) rooms(ctx context.Context) (_ *rooms, err error) {
 		return nil, err
 	}
 	r.root = string(root)
-	tenants, err := tenant.Open(ctx, r.db, tenant.Storage{RootURI: r.root, Space: space})
+	tenants, err := tenant.Open(ctx, r.db, tenant.Config{Default: tenant.Storage{RootURI: r.root, Space: space}})
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (b *bench) rooms(ctx context.Context) (_ *rooms, err error) {
 	ownership.Bind(jobs)
 	r.handler = http.StripPrefix("/iceberg", iceberg.New(iceberg.Config{
 		Catalog: catalog.New(catalog.Config{DB: r.db, Jobs: jobs}), Tenants: tenants, Jobs: waitingJobs{jobs}, Cleanups: jobs,
-		Authenticate: func(string) (*tenant.Principal, error) {
+		Authenticate: func(context.Context, string) (*tenant.Principal, error) {
 			return &tenant.Principal{Name: "bench", Tenant: tenants.Tenant(), TenantName: tenant.Default}, nil
 		},
 	}))

@@ -120,6 +120,21 @@ func (e *endpoint) send(ctx context.Context, method, path string, header map[str
 	return resp.Header, err
 }
 
+// get returns the body of a page.
+func (e *endpoint) get(ctx context.Context, path string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.uri+path, http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	resp, err := e.http.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = resp.Body.Close() }() // read to its end
+	text, err := io.ReadAll(resp.Body)
+	return string(text), err
+}
+
 func (e *endpoint) createNamespace(ctx context.Context) error {
 	return e.do(ctx, http.MethodPost, "/iceberg/v1/default/namespaces", nil, map[string]any{"namespace": []string{namespace}})
 }

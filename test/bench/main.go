@@ -1,12 +1,13 @@
 // Package main measures the server from outside, the way its users meet it.
 //
 //	go run ./test/bench drop  [--json] [--quick] [--database URL]
-//	go run ./test/bench purge [--json] [--quick] [--database URL]
+//	go run ./test/bench purge [--json] [--quick] [--database URL] [--store stub|s3]
 //	go run ./test/bench catalog [--json] [--quick] [--database URL]
 //
 // drop asks whether a DELETE returns at once however much the table names; purge asks
 // how fast files go beside a bare loop of removals, where the time goes, and whether
-// memory grows with the table; catalog asks what loads, HEADs, lists, creates and commits
+// memory grows with the table, and on a store that takes its time how near it comes to
+// what that allows; catalog asks what loads, HEADs, lists, creates and commits
 // cost, in time and in SQL, alone and beside purges. Every figure of another machine is only comparable as a
 // ratio, so whatever is compared runs interleaved, and the ratio is taken in the run.
 //

@@ -151,6 +151,41 @@ func (p *process) stop() error {
 	return errors.Join(p.halt(), os.RemoveAll(p.dir), p.cleanup())
 }
 
+// kill ends the server as a crash does.
+func (p *process) kill() error {
+	err := p.cmd.Process.Kill()
+	<-p.ended
+	p.close()
+	p.cmd, p.endpoint = nil, nil
+	return err
+}
+
+// cpu returns the processor time of the server so far, its own and the system's for it.
+func (p *process) cpu() (time.Duration, error) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil // the system does not tell
+	}
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(raw), ") ") // the name may hold anything
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("%d fields of the process's state", len(fields))
+	}
+	var ticks int64
+	for _, field := range fields[11:13] {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		ticks += n
+	}
+	const second = 100 // ticks, on every Linux
+	return time.Duration(ticks) * time.Second / second, nil
+}
+
 // peak returns the most memory that the process ever had resident (VmHWM), in MiB. It
 // is 0 where the system does not tell.
 func (p *process) peak() (float64, error) {

@@ -49,7 +49,7 @@ func (b *bench) profiles(ctx context.Context, sizes purgeSizes) (all []profile, 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	for i, layout := range layouts(sizes.Files) {
+	for i, layout := range layouts(sizes.Files[0]) {
 		b.note("profile, %s", layout.name)
 		names := make([]string, profilePurges)
 		for t := range names {
@@ -66,7 +66,7 @@ func (b *bench) profiles(ctx context.Context, sizes purgeSizes) (all []profile, 
 		if err != nil {
 			return nil, fmt.Errorf("go tool pprof: %w", err)
 		}
-		p := profile{Layout: layout.name, Files: profilePurges * sizes.Files}
+		p := profile{Layout: layout.name, Files: profilePurges * sizes.Files[0]}
 		p.Milliseconds, p.Packages = byPackage(traces)
 		p.MicrosFile = 1000 * p.Milliseconds / float64(p.Files)
 		all = append(all, p)

@@ -14,20 +14,32 @@ import (
 
 // purgeSizes of the benchmark.
 type purgeSizes struct {
-	Files    int    `default:"50000" help:"Real files of a purge."`
-	Runs     int    `default:"5" help:"Purges and bare loops of each layout, interleaved."`
+	Store    string `default:"local" enum:"local,stub,s3" help:"local: a directory, beside a bare loop. stub: a store that answers after a fixed latency and does no work. s3: a real one."`
+	Files    []int  `placeholder:"N" help:"Files of a purge. Default: 50000, and with --store stub 50000,500000."`
+	Latency  []int  `default:"0,5,20,50" placeholder:"MS" help:"Milliseconds of a DeleteObjects, with --store stub."`
+	Endpoint string `env:"LETHE_TEST_S3" placeholder:"URL" help:"Of the real store; credentials are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."`
+	Runs     int    `default:"5" help:"Purges of each kind, and bare loops beside them, interleaved."`
 	Threads  int    `default:"4" help:"Delete threads of the server, and of the bare loop."`
 	Few      int    `default:"50000" help:"Files of the smaller purge whose memory is looked at."`
 	Many     int    `default:"500000" help:"Files of the larger one."`
 	Peaks    int    `default:"3" help:"Fresh servers for each of these."`
 	Profiles string `placeholder:"DIR" help:"Keep the CPU profiles there."`
-	Part     string `default:"all" enum:"all,rates,cpu,memory" help:"all, rates, cpu or memory."`
+	Part     string `default:"all" enum:"all,rates,cpu,memory,resume,leak" help:"all, rates, cpu or memory; with --store stub all, rates, resume or leak."`
 	Sync     bool   `default:"true" negatable:"" help:"Let the system write back what was made before its removal is timed."`
 }
 
 func (s purgeSizes) of(quick bool) purgeSizes {
 	if quick {
-		return purgeSizes{Files: 200, Runs: 1, Threads: s.Threads, Profiles: s.Profiles, Few: 1000, Many: 5000, Peaks: 1, Part: s.Part}
+		return purgeSizes{
+			Store: s.Store, Files: []int{200}, Latency: []int{0, 5}, Endpoint: s.Endpoint, Runs: 1, Threads: s.Threads,
+			Profiles: s.Profiles, Few: 1000, Many: 20_000, Peaks: 1, Part: s.Part,
+		}
+	}
+	if len(s.Files) == 0 {
+		s.Files = []int{50_000}
+		if s.Store == "stub" {
+			s.Files = []int{s.Few, s.Many}
+		}
 	}
 	return s
 }
@@ -80,7 +92,10 @@ func layouts(files int) []layout {
 	}
 }
 
-func (b *bench) purge(ctx context.Context, sizes purgeSizes) (*purgeReport, error) {
+func (b *bench) purge(ctx context.Context, sizes purgeSizes) (report, error) {
+	if sizes.Store != "local" {
+		return b.purgeOn(ctx, sizes)
+	}
 	r := &purgeReport{Environment: b.environment()}
 	var err error
 	if sizes.does("rates") {
@@ -121,7 +136,7 @@ func (b *bench) rates(ctx context.Context, sizes purgeSizes) (_ []rate, err erro
 		return nil, err
 	}
 	var rates []rate
-	for i, layout := range layouts(sizes.Files) {
+	for i, layout := range layouts(sizes.Files[0]) {
 		var bare, purged, ratios []float64
 		for run := range sizes.Runs {
 			b.note("%s, run %d of %d", layout.name, run+1, sizes.Runs)
@@ -137,11 +152,11 @@ func (b *bench) rates(ctx context.Context, sizes purgeSizes) (_ []rate, err erro
 					return nil, err
 				}
 			}
-			files := float64(sizes.Files)
+			files := float64(sizes.Files[0])
 			bare, purged = append(bare, files/seconds[0]), append(purged, files/seconds[1])
 			ratios = append(ratios, seconds[0]/seconds[1])
 		}
-		rates = append(rates, rate{Layout: layout.name, Files: sizes.Files, Bare: spreadOf(bare), Purge: spreadOf(purged), Ratio: spreadOf(ratios)})
+		rates = append(rates, rate{Layout: layout.name, Files: sizes.Files[0], Bare: spreadOf(bare), Purge: spreadOf(purged), Ratio: spreadOf(ratios)})
 	}
 	return rates, nil
 }

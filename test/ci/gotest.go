@@ -28,6 +28,7 @@ type packages struct {
 	light  []string // tested with the race detector: they do not link iceberg-go
 	heavy  []string
 	system []string // they drive built servers
+	alone  []string // so do these, and they bound times: nothing runs beside them
 	fuzz   []fuzzTarget
 }
 
@@ -63,6 +64,8 @@ func list(ctx context.Context, patterns []string) (packages, error) {
 				return slices.ContainsFunc(e.Deps, func(dep string) bool { return strings.Contains(dep, part) })
 			}
 			switch {
+			case strings.HasSuffix(pkg, "/test/chaos"):
+				p.alone = append(p.alone, pkg)
 			case links("/lethe/test/proc"):
 				p.system = append(p.system, pkg)
 			case links("github.com/apache/iceberg-go"):

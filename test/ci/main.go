@@ -1,6 +1,6 @@
-// Command ci runs what `make check` and `make test` promise: it installs and starts what
-// the tests need, runs the stages one after another, prints the time of each, and ends
-// with the line "N passed, N failed, N skipped".
+// Command ci runs what `make check`, `make test` and `make chaos` promise: it installs and
+// starts what the tests need, runs the stages one after another, prints the time of each,
+// and ends with the line "N passed, N failed, N skipped".
 //
 // Downloads (PostgreSQL, PyIceberg) run in the background while Go builds. A stage that
 // fails does not keep the later ones from running, but the run fails. What cannot be
@@ -36,8 +36,10 @@ func main() {
 		r.check(ctx)
 	case "test":
 		r.test(ctx)
+	case "chaos":
+		r.chaos(ctx, os.Args[2:])
 	default:
-		fmt.Fprintln(os.Stderr, "usage: ci check|test [packages]")
+		fmt.Fprintln(os.Stderr, "usage: ci check|test [packages], ci chaos [flags of the test]")
 		os.Exit(2)
 	}
 	r.close()
@@ -143,11 +145,23 @@ func (r *run) test(ctx context.Context) {
 	for _, target := range pkgs.fuzz {
 		r.stage(ctx, "fuzz "+target.String(), r.goTest([]string{target.pkg}, "-run=^$", "-fuzz=^"+target.name+"$", "-fuzztime="+fuzzTime, "-fuzzminimizetime=1x"))
 	}
-	system := r.goTest(pkgs.system, "-count=1")
+	system, alone := r.goTest(pkgs.system, "-count=1"), r.goTest(pkgs.alone, "-count=1")
 	if !built {
 		system = func(context.Context) error { return errors.New("not run: the server does not build") }
+		alone = system
 	}
 	r.stage(ctx, "end to end, crash, conformance", system)
+	r.stage(ctx, "chaos", alone)
+}
+
+// chaos is one package of test alone, with flags of its own, such as how long it lasts.
+func (r *run) chaos(ctx context.Context, flags []string) {
+	services := r.startServices(ctx, "PostgreSQL", "MariaDB", "S3 gateway")
+	built := r.stage(ctx, "build", r.build)
+	r.stage(ctx, "services", func(ctx context.Context) error { return r.awaitServices(ctx, services) })
+	if built {
+		r.stage(ctx, "chaos", r.goTest(append([]string{"./test/chaos", "-args"}, flags...), "-count=1", "-timeout=2h"))
+	}
 }
 
 // build builds the binaries under test and hands their paths to the tests.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -38,10 +39,13 @@ type service struct {
 	done chan struct{}
 }
 
-// startServices prepares everything in the background.
-func (r *run) startServices(ctx context.Context) []*service {
+// startServices prepares everything in the background, or only what is named.
+func (r *run) startServices(ctx context.Context, only ...string) []*service {
 	var services []*service
 	begin := func(name string, prepare func(context.Context) ([]string, error)) {
+		if len(only) > 0 && !slices.Contains(only, name) {
+			return
+		}
 		s := &service{name: name, done: make(chan struct{})}
 		services = append(services, s)
 		go func() {

@@ -2,7 +2,6 @@ package crash
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"net/http"
 	"os"
@@ -81,59 +80,14 @@ func (w *world) bigTable(name string, files int) purgetest.Table {
 
 func (w *world) register(name string, table purgetest.Table) {
 	w.t.Helper()
-	w.complete(table.Metadata)
+	if err := purgetest.Complete(w.t.Context(), w.space, table.Metadata); err != nil {
+		w.t.Fatal(err)
+	}
 	w.call(http.StatusOK, http.MethodPost, catalogPath+"/crash/register", registration(name, table))
 }
 
 func registration(name string, table purgetest.Table) map[string]any {
 	return map[string]any{"name": name, "metadata-location": table.Metadata}
-}
-
-// complete adds to a root metadata file what a catalog asks of one and a purge does not.
-func (w *world) complete(metadata string) {
-	w.t.Helper()
-	raw, err := purgetest.Read(w.t.Context(), w.space, metadata)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	var doc map[string]any
-	if err := json.Unmarshal(raw, &doc); err != nil {
-		w.t.Fatal(err)
-	}
-	doc["schemas"] = []any{map[string]any{"type": "struct", "schema-id": 0, "fields": []any{
-		map[string]any{"id": 1, "name": "id", "required": false, "type": "long"},
-	}}}
-	doc["current-schema-id"], doc["last-column-id"] = 0, 1
-	doc["partition-specs"], doc["default-spec-id"], doc["last-partition-id"] = []any{map[string]any{"spec-id": 0, "fields": []any{}}}, 0, 999
-	doc["sort-orders"], doc["default-sort-order-id"] = []any{map[string]any{"order-id": 0, "fields": []any{}}}, 0
-	if doc["properties"] == nil {
-		doc["properties"] = map[string]string{}
-	}
-	snapshots, _ := doc["snapshots"].([]any)
-	for i, s := range snapshots {
-		snapshot := s.(map[string]any)
-		snapshot["sequence-number"], snapshot["timestamp-ms"], snapshot["schema-id"] = i+1, i+1, 0
-		snapshot["summary"] = map[string]any{"operation": "append"}
-		doc["current-snapshot-id"] = snapshot["snapshot-id"]
-	}
-	doc["refs"] = map[string]any{}
-	if id, ok := doc["current-snapshot-id"]; ok {
-		doc["refs"] = map[string]any{"main": map[string]any{"snapshot-id": id, "type": "branch"}}
-	}
-	doc["last-sequence-number"], doc["last-updated-ms"] = len(snapshots), len(snapshots)+1
-	for _, kind := range []string{"statistics", "partition-statistics"} {
-		files, _ := doc[kind].([]any)
-		for _, f := range files {
-			file := f.(map[string]any)
-			file["file-footer-size-in-bytes"], file["blob-metadata"] = 4, []any{}
-		}
-	}
-	if raw, err = json.Marshal(doc); err != nil {
-		w.t.Fatal(err)
-	}
-	if err := purgetest.Replace(w.t.Context(), w.space, metadata, raw); err != nil {
-		w.t.Fatal(err)
-	}
 }
 
 // neighbours makes what a purge of "victim" must leave alone: tables beside it, one with

@@ -49,6 +49,8 @@ func Run(t *testing.T, open func(t *testing.T) blob.Bucket, caps Caps) {
 		{"big body", s.big},
 		{"broken body", s.brokenBody},
 		{"cancelled context", s.cancelled},
+		{"ranges", s.ranges},
+		{"multipart", s.multipart},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

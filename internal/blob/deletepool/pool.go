@@ -39,6 +39,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lethe-project/lethe/internal/blob"
+	"github.com/lethe-project/lethe/internal/pace"
 )
 
 // ErrClosed ends batches that the pool did not finish before Close.
@@ -50,6 +51,9 @@ type Config struct {
 	Tries      int           // 8, for each key
 	MinBackoff time.Duration // 50 ms
 	MaxBackoff time.Duration // 2 s
+	// Pace shares the processors between requests to the server and what a bucket computes;
+	// nil leaves that to the scheduler.
+	Pace       *pace.Governor
 	Logger     *slog.Logger  // discards
 	Registerer prometheus.Registerer
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lethe-project/lethe/internal/blob"
+	"github.com/lethe-project/lethe/internal/pace"
 )
 
 var errNoAnswer = errors.New("the store gave no answer for this key")
@@ -115,7 +116,9 @@ func (p *Pool) request(ctx context.Context, ep *endpoint, bucket blob.Bucket, ke
 		}
 		p.metrics.seconds.Observe(time.Since(start).Seconds())
 	}()
-	results = bucket.DeleteMany(ctx, keys)
+	section := p.cfg.Pace.Section()
+	defer section.Pause() // a panic may leave it a turn
+	results = bucket.DeleteMany(pace.With(ctx, section), keys)
 	for i, key := range keys {
 		if i >= len(results) {
 			results = append(results, blob.Result{})

@@ -56,6 +56,7 @@ type Bucket struct {
 var (
 	_ blob.Bucket    = (*Bucket)(nil)
 	_ blob.DirPruner = (*Bucket)(nil)
+	_ blob.Ranger    = (*Bucket)(nil)
 )
 
 // Open returns the bucket in dir, which is made if it is missing.
@@ -93,6 +94,19 @@ func (b *Bucket) Open(_ context.Context, key blob.Key) (io.ReadCloser, blob.Info
 		return nil, blob.Info{}, b.wrap("open", key, err)
 	}
 	return f, blob.Info{Key: key, Size: st.Size(), ModTime: st.ModTime()}, nil
+}
+
+// OpenRange streams a part of a file.
+func (b *Bucket) OpenRange(ctx context.Context, key blob.Key, offset, length int64) (io.ReadCloser, error) {
+	body, _, err := b.Open(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	f := body.(*os.File)
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.NewSectionReader(f, offset, length), f}, nil
 }
 
 // Stat describes a file.

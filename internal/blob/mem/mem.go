@@ -31,6 +31,7 @@ var (
 type Bucket struct {
 	mu      sync.RWMutex
 	objects map[blob.Key]object
+	uploads map[string]*upload
 }
 
 type object struct {
@@ -41,7 +42,9 @@ type object struct {
 var _ blob.Bucket = (*Bucket)(nil)
 
 // New returns an empty bucket.
-func New() *Bucket { return &Bucket{objects: make(map[blob.Key]object)} }
+func New() *Bucket {
+	return &Bucket{objects: make(map[blob.Key]object), uploads: make(map[string]*upload)}
+}
 
 // Len returns the number of objects.
 func (b *Bucket) Len() int {

@@ -68,7 +68,7 @@ func (b *Bucket) connect(ctx context.Context) error {
 func (b *Bucket) options(o *awss3.Options) {
 	// No redirect is followed: a signature holds for one host only.
 	o.HTTPClient = sender{&http.Client{
-		Transport:     b.transport,
+		Transport:     paced{b.transport},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 	o.Retryer = aws.NopRetryer{}

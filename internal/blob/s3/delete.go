@@ -14,6 +14,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/lethe-project/lethe/internal/blob"
+	"github.com/lethe-project/lethe/internal/pace"
 )
 
 // LeaseHeader carries the lease of every delete, see blob.WithLease.
@@ -92,6 +93,9 @@ func (d *deletion) late(ctx context.Context) *blob.Error {
 
 // together makes one bulk request and returns the names that its answer leaves out.
 func (d *deletion) together(ctx context.Context, names []string) (unnamed []string) {
+	section := pace.Of(ctx)
+	section.Step()
+	defer section.Pause()
 	err := d.late(ctx)
 	var out *awss3.DeleteObjectsOutput
 	if err == nil {

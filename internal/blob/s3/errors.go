@@ -20,7 +20,8 @@ var (
 
 // codes are the error codes of S3 and of the stores that speak it.
 var codes = map[string]blob.Class{
-	"NoSuchKey": blob.NotExist,
+	"NoSuchKey":    blob.NotExist,
+	"NoSuchUpload": blob.NotExist, // of parts: complete, aborted, or never begun
 
 	"PreconditionFailed":         blob.Exist, // the only condition that is ever sent is "not there"
 	"ConditionalRequestConflict": blob.Exist, // somebody else is writing this key

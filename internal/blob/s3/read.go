@@ -3,6 +3,7 @@ package s3
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/url"
 	"strings"
@@ -18,18 +19,39 @@ import (
 // Open streams an object. The stream fails when the store is silent for too long; an
 // error of it is a *blob.Error as well.
 func (b *Bucket) Open(ctx context.Context, key blob.Key) (io.ReadCloser, blob.Info, error) {
+	body, out, err := b.get(ctx, key, nil)
+	if err != nil {
+		return nil, blob.Info{}, err
+	}
+	return body, blob.Info{Key: key, Size: aws.ToInt64(out.ContentLength), ModTime: aws.ToTime(out.LastModified)}, nil
+}
+
+// OpenRange streams a part of an object.
+func (b *Bucket) OpenRange(ctx context.Context, key blob.Key, offset, length int64) (io.ReadCloser, error) {
+	body, out, err := b.get(ctx, key, aws.String(fmt.Sprintf("bytes=%d-%d", offset, offset+length-1)))
+	if err != nil {
+		return nil, err
+	}
+	// A store, or what stands before it, may ignore the range and send all.
+	if got := aws.ToString(out.ContentRange); !strings.HasPrefix(got, fmt.Sprintf("bytes %d-", offset)) {
+		_ = body.Close()
+		return nil, failed("open", key, blob.NotSupported, errNoRange)
+	}
+	return body, nil
+}
+
+func (b *Bucket) get(ctx context.Context, key blob.Key, span *string) (io.ReadCloser, *awss3.GetObjectOutput, error) {
 	name, ok := b.name(key)
 	if !ok {
-		return nil, blob.Info{}, failed("open", key, blob.NotExist, errNoName)
+		return nil, nil, failed("open", key, blob.NotExist, errNoName)
 	}
 	inner, cancel := context.WithCancelCause(ctx)
-	out, err := b.client.GetObject(inner, &awss3.GetObjectInput{Bucket: &b.cfg.Bucket, Key: &name}, b.retry)
+	out, err := b.client.GetObject(inner, &awss3.GetObjectInput{Bucket: &b.cfg.Bucket, Key: &name, Range: span}, b.retry)
 	if err != nil {
 		cancel(nil)
-		return nil, blob.Info{}, fail(ctx, "open", key, err)
+		return nil, nil, fail(ctx, "open", key, err)
 	}
-	info := blob.Info{Key: key, Size: aws.ToInt64(out.ContentLength), ModTime: aws.ToTime(out.LastModified)}
-	return newStream(ctx, key, out.Body, cancel, b.cfg.Timeout), info, nil
+	return newStream(ctx, key, out.Body, cancel, b.cfg.Timeout), out, nil
 }
 
 // stream is the body of an object.
@@ -85,6 +107,7 @@ func (b *Bucket) Stat(ctx context.Context, key blob.Key) (blob.Info, error) {
 var (
 	errNoNextPage = errors.New("the listing has no next page, or the same again")
 	errAlienKey   = errors.New("the listing holds a key that was not asked for")
+	errNoRange    = errors.New("the store ignored the range")
 )
 
 // List lists page by page; every page is a request.

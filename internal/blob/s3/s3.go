@@ -67,8 +67,10 @@ type Bucket struct {
 }
 
 var (
-	_ blob.Bucket = (*Bucket)(nil)
-	_ blob.Noter  = (*Bucket)(nil)
+	_ blob.Bucket      = (*Bucket)(nil)
+	_ blob.Noter       = (*Bucket)(nil)
+	_ blob.Ranger      = (*Bucket)(nil)
+	_ blob.Multiparter = (*Bucket)(nil)
 )
 
 // Open returns the bucket. A bucket that the store does not know is an error; a store

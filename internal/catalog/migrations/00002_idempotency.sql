@@ -1,5 +1,6 @@
 -- Answers that are given again for the same Idempotency-Key. kind is empty for a
 -- success, else the kind of the error whose code and message follow.
+-- compatible from 1
 CREATE TABLE idempotency_keys (
     principal {name:255} NOT NULL,
     idempotency_key {name:36} NOT NULL,

@@ -1,5 +1,6 @@
 -- Every metadata file that a view had: view metadata names no older files, so a purge
 -- could not find them otherwise.
+-- compatible from 1
 CREATE TABLE view_files (
     tabular_id BIGINT NOT NULL,
     location_hash {name:64} NOT NULL,

@@ -1,5 +1,6 @@
 -- One row for each change, written by its own transaction: whether an ambiguous COMMIT
 -- was applied is read back here. Old rows are removed.
+-- compatible from 1
 CREATE TABLE catalog_changes (
     request_id {name:64} NOT NULL,
     created_at BIGINT NOT NULL,

@@ -11,9 +11,12 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/lethe-project/lethe/internal/fault"
 	"github.com/lethe-project/lethe/internal/job"
+	"github.com/lethe-project/lethe/internal/tenant"
 )
 
 // Object is what a job deletes.
@@ -21,8 +24,9 @@ type Object struct {
 	Warehouse string
 	Namespace []string
 	Name      string
-	Type      string // TABLE or VIEW
+	Type      string // TABLE or VIEW; of a drive TREE or FILE
 	Location  string
+	Path      string // of the drive, where it was deleted
 }
 
 // Job is a job with what it is about.
@@ -70,9 +74,14 @@ type Config struct {
 	// itself. Nil lets everybody in.
 	Authenticate func(http.Handler) http.Handler
 	Principal    func(context.Context) string // who the caller is, for the audit lines; may be nil
-	RequestID    func(context.Context) string // may be nil
-	Stopping     <-chan struct{}              // closed when the server stops: waits are answered at once; may be nil
-	Logger       *slog.Logger                 // nil discards
+	// Caller is who asks, with grants; nil means that everybody is an operator.
+	Caller     func(context.Context) *tenant.Principal
+	Tenants    Tenants                      // nil: the server has one tenant, and no routes for more
+	Tokens     *tenant.Tokens               // with Tenants
+	Warehouses Warehouses                   // nil: there is only the default one, and no routes for more
+	RequestID  func(context.Context) string // may be nil
+	Stopping   <-chan struct{}              // closed when the server stops: waits are answered at once; may be nil
+	Logger     *slog.Logger                 // nil discards
 }
 
 func (c Config) withDefaults() Config {
@@ -82,6 +91,10 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Principal == nil {
 		c.Principal = nobody
+	}
+	if c.Caller == nil {
+		everybody := &tenant.Principal{Operator: true}
+		c.Caller = func(context.Context) *tenant.Principal { return everybody }
 	}
 	if c.RequestID == nil {
 		c.RequestID = nobody
@@ -98,14 +111,24 @@ type handler struct{ Config }
 func New(cfg Config) http.Handler {
 	h := handler{cfg.withDefaults()}
 	mux := http.NewServeMux()
-	route := func(method, path string, serve func(http.ResponseWriter, *http.Request) error) {
+	methods := map[string][]string{}
+	route := func(method, path string, serve serve) {
 		mux.HandleFunc(method+" "+path, h.answer(serve))
-		mux.HandleFunc(path, h.wrongMethod(method)) // the mux's own answer would not be JSON
+		methods[path] = append(methods[path], method)
 	}
 	route(http.MethodGet, "/v1/jobs", h.list)
 	route(http.MethodGet, "/v1/jobs/{name}", h.show)
 	for _, action := range actions {
 		route(http.MethodPost, "/v1/jobs/{name}/"+action.name, h.control(action))
+	}
+	if h.Tenants != nil {
+		h.tenantRoutes(route)
+	}
+	if h.Warehouses != nil {
+		h.warehouseRoutes(route)
+	}
+	for path, allowed := range methods {
+		mux.HandleFunc(path, h.wrongMethod(allowed)) // the mux's own answer would not be JSON
 	}
 	mux.HandleFunc("/", h.answer(func(http.ResponseWriter, *http.Request) error {
 		return fault.New("admin", fault.NotFound, "NoSuchRoute", "there is nothing at this path")
@@ -122,10 +145,12 @@ func (h *handler) answer(serve func(http.ResponseWriter, *http.Request) error) h
 	}
 }
 
-func (h *handler) wrongMethod(allowed string) http.HandlerFunc {
-	if allowed == http.MethodGet {
-		allowed = "GET, HEAD"
+func (h *handler) wrongMethod(methods []string) http.HandlerFunc {
+	if slices.Contains(methods, http.MethodGet) {
+		methods = append(methods, http.MethodHead)
 	}
+	slices.Sort(methods)
+	allowed := strings.Join(methods, ", ")
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", allowed)
 		h.write(w, r, http.StatusMethodNotAllowed, h.body(r, "MethodNotAllowed", "this path answers "+allowed))

@@ -12,7 +12,10 @@ import (
 	"github.com/lethe-project/lethe/internal/job"
 )
 
-const maxBody = 4 << 10 // bytes of a control's body
+const (
+	maxBody     = 4 << 10 // bytes of a control's body
+	maxDocument = 1 << 20 // bytes of any other
+)
 
 // action is what an operator does to a job.
 type action struct {
@@ -107,4 +110,17 @@ func (h *handler) audit(ctx context.Context, action, name string, o Object, opts
 		attrs = append(attrs, slog.Bool("acceptMissing", opts.AcceptMissing))
 	}
 	h.Logger.LogAttrs(ctx, slog.LevelInfo, "audit", attrs...)
+}
+
+// readBody reads the JSON body of a request. What it does not know it refuses.
+func readBody(w http.ResponseWriter, r *http.Request, v any) error {
+	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxDocument))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil {
+		return fault.Wrap("admin.readBody", fault.Invalid, "", err, "the body is not the JSON that this request takes")
+	}
+	if dec.More() {
+		return invalid("the body holds more than one value")
+	}
+	return nil
 }

@@ -46,6 +46,7 @@ type objectBody struct {
 	Name      string   `json:"name"`
 	Type      string   `json:"type"`
 	Location  string   `json:"location"`
+	Path      string   `json:"path,omitempty"`
 }
 
 func (k Kind) jobName(id job.ID) string { return k.Name + "-" + strconv.FormatInt(int64(id), 10) }
@@ -65,7 +66,7 @@ func (k Kind) encode(j Job) jobBody {
 		Paused: j.Row.Paused, CancelRequested: j.Row.CancelRequestedAt != 0, Acked: j.Row.AckedAt != 0,
 		CreatedBy: j.Row.CreatedBy, CreatedAt: moment(j.Row.CreatedAt),
 		UpdatedAt: moment(j.Row.UpdatedAt), AvailableAt: moment(j.Row.AvailableAt),
-		Object: objectBody{j.Object.Warehouse, namespace, j.Object.Name, j.Object.Type, j.Object.Location},
+		Object: objectBody{j.Object.Warehouse, namespace, j.Object.Name, j.Object.Type, j.Object.Location, j.Object.Path},
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/lethe-project/lethe/internal/fault"
 	"github.com/lethe-project/lethe/internal/job"
 	"github.com/lethe-project/lethe/internal/purge"
+	"github.com/lethe-project/lethe/internal/tenant"
 )
 
 // Cleanups lists the rows of iceberg_cleanup_job.
@@ -94,10 +95,14 @@ func (e *edge) listCleanups(c *call) error {
 	if err != nil {
 		return err
 	}
-	out := make([]cleanup, len(rows))
-	for i, l := range rows {
-		if out[i], err = e.cleanup(l); err != nil {
+	out := []cleanup{}
+	for _, l := range rows {
+		row, err := e.cleanup(l)
+		if err != nil {
 			return err
+		}
+		if c.principal.MayCatalog(tenant.Read, name, row.Namespace) {
+			out = append(out, row)
 		}
 	}
 	var token *string

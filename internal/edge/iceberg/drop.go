@@ -6,6 +6,7 @@ import (
 	"github.com/lethe-project/lethe/internal/catalog"
 	"github.com/lethe-project/lethe/internal/fault"
 	"github.com/lethe-project/lethe/internal/job"
+	"github.com/lethe-project/lethe/internal/tenant"
 )
 
 // Headers of a drop with purge.
@@ -29,6 +30,11 @@ func (e *edge) drop(c *call, kind catalog.Kind, always bool) error {
 	purge, err := flag(op, "purgeRequested", c.r.URL.Query().Get("purgeRequested"))
 	if err != nil {
 		return err
+	}
+	if purge {
+		if err := c.may(id.Namespace, tenant.Purge); err != nil {
+			return err
+		}
 	}
 	purge = purge || always
 	async := false

@@ -11,6 +11,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -41,7 +42,7 @@ type Jobs interface {
 type Config struct {
 	Catalog      *catalog.Catalog
 	Tenants      *tenant.Directory
-	Authenticate func(token string) (*tenant.Principal, error)
+	Authenticate func(ctx context.Context, token string) (*tenant.Principal, error)
 	Jobs         Jobs
 	Cleanups     Cleanups
 	KeyLifetime  time.Duration // how long an Idempotency-Key is kept, 30 m
@@ -142,6 +143,9 @@ func (e *edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err == nil {
 		c.vars = c.vars[1:]
+		err = c.granted(rt)
+	}
+	if err == nil {
 		err = e.run(c, rt)
 	}
 	if err != nil {
@@ -171,7 +175,7 @@ func (e *edge) authenticate(c *call) error {
 	if !strings.EqualFold(scheme, "bearer") {
 		token = ""
 	}
-	p, err := e.Authenticate(strings.TrimSpace(token))
+	p, err := e.Authenticate(c.r.Context(), strings.TrimSpace(token))
 	c.principal = p
 	return err
 }
@@ -189,9 +193,13 @@ func (e *edge) config(c *call) error {
 	if err != nil {
 		return err
 	}
+	c.warehouse = w
+	if !c.sees(nil) {
+		return tenant.Denied("iceberg.config", tenant.Read, "warehouse "+name)
+	}
 	return e.reply(c, http.StatusOK, map[string]any{
-		"defaults":                 clientConfig(w),
-		"overrides":                map[string]string{"prefix": w.Name},
+		"defaults":                 prefixed(clientConfig(w), "table-default.", w.TableDefaults),
+		"overrides":                prefixed(map[string]string{"prefix": w.Name}, "table-override.", w.TableOverrides),
 		"endpoints":                e.endpoints,
 		"idempotency-key-lifetime": fmt.Sprintf("PT%dS", int64(e.KeyLifetime.Seconds())),
 	})
@@ -203,4 +211,18 @@ func clientConfig(w *tenant.Warehouse) map[string]string {
 		return map[string]string{}
 	}
 	return w.ClientConfig
+}
+
+// prefixed adds properties of new tables as the catalog properties that clients know them
+// by: the reference implementation's clients apply them when they build a table, a default
+// below and an override above what the user says; the server does not.
+func prefixed(to map[string]string, prefix string, properties map[string]string) map[string]string {
+	if len(properties) == 0 {
+		return to
+	}
+	out := maps.Clone(to)
+	for k, v := range properties {
+		out[prefix+k] = v
+	}
+	return out
 }

@@ -3,6 +3,7 @@ package iceberg_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -29,12 +30,16 @@ func keyedRoutes(b *bench) []keyed {
 		b.table(ns, name)
 	}
 	b.namespace("gone")
-	for _, name := range []string{"replaced", "viewdrop", "viewfrom"} {
+	for _, name := range []string{"replaced", "viewdrop", "viewpurge", "viewfrom", "viewregistered"} {
 		b.do("POST", ns+"/views", viewBody(name)).want(200)
 	}
 	b.table(ns, "unregister")
 	file := b.do("GET", b.table(ns, "registered"), "").want(200).text("metadata-location")
 	b.do("DELETE", ns+"/tables/registered", "").want(204)
+	viewFile := b.do("GET", ns+"/views/viewregistered", "").want(200).text("metadata-location")
+	b.do("DELETE", ns+"/views/viewregistered", "").want(204)
+	overwritten := b.do("GET", b.table(ns, "overwritten"), "").want(200).text("metadata-location")
+	b.do("POST", ns+"/tables/overwritten", setProperty("k", "v")).want(200)
 	change := func(table, requirement string) string {
 		return fmt.Sprintf(`{"table-changes":[{"identifier":{"namespace":["n"],"name":%q},"requirements":[%s],"updates":[{"action":"set-properties","updates":{"k":"v"}}]}]}`, table, requirement)
 	}
@@ -49,6 +54,7 @@ func keyedRoutes(b *bench) []keyed {
 		{"create table", "POST", ns + "/tables", createBody("made"), 200, false, ns + "/tables", createBody("commit"), 409},
 		{"stage table", "POST", ns + "/tables", createBody("staged", `"stage-create":true`), 200, false, ns + "/tables", `{"name":"x"}`, 400},
 		{"register table", "POST", ns + "/register", `{"name":"registered","metadata-location":"` + file + `"}`, 200, false, ns + "/register", `{"name":"x","metadata-location":"s3://other/x"}`, 400},
+		{"register over a table", "POST", ns + "/register", `{"name":"overwritten","overwrite":true,"metadata-location":"` + overwritten + `"}`, 200, false, ns + "/register", `{"name":"overwritten","overwrite":true,"metadata-location":"s3://other/x"}`, 400},
 		{"commit table", "POST", ns + "/tables/commit", setProperty("k", "v"), 200, true, ns + "/tables/commit", `{"requirements":[` + wrongUUID + `],"updates":[]}`, 409},
 		{"commit of nothing", "POST", ns + "/tables/commit", `{"requirements":[],"updates":[]}`, 200, true, ns + "/tables/none", setProperty("k", "v"), 404},
 		{"drop table", "DELETE", ns + "/tables/drop", "", 204, false, ns + "/tables/none", "", 404},
@@ -56,11 +62,38 @@ func keyedRoutes(b *bench) []keyed {
 		{"unregister table", "POST", ns + "/tables/unregister/unregister", "", 200, false, ns + "/tables/none/unregister", "", 404},
 		{"create view", "POST", ns + "/views", viewBody("viewmade"), 200, false, ns + "/views", viewBody("commit"), 409},
 		{"replace view", "POST", ns + "/views/replaced", replaceBody("SELECT 2"), 200, true, ns + "/views/none", replaceBody("SELECT 2"), 404},
+		{"register view", "POST", ns + "/register-view", `{"name":"viewregistered","metadata-location":"` + viewFile + `"}`, 200, false, ns + "/register-view", `{"name":"x","metadata-location":"s3://other/x"}`, 400},
+		{"purge view", "DELETE", ns + "/views/viewpurge?purgeRequested=true", "", 204, false, ns + "/views/none?purgeRequested=true", "", 404},
 		{"drop view", "DELETE", ns + "/views/viewdrop", "", 204, false, ns + "/views/none", "", 404},
 		{"rename view", "POST", base + "views/rename", rename("viewfrom", "viewto"), 204, false, base + "views/rename", rename("none", "viewto"), 404},
 		{"rename table", "POST", base + "tables/rename", rename("from", "to"), 204, false, base + "tables/rename", rename("none", "to"), 404},
 		{"transaction", "POST", base + "transactions/commit", change("tx", ""), 204, true, base + "transactions/commit", change("tx", wrongUUID), 409},
 	}
+}
+
+// Whatever route config names that is a change stands in the table above. Reports of
+// metrics change nothing.
+func TestKeyedRoutesAreAll(t *testing.T) {
+	t.Parallel()
+	b := open(t, options{})
+	routes := keyedRoutes(b)
+	for _, e := range b.do("GET", "/v1/config", "").want(200).get("endpoints").([]any) {
+		method, pattern, _ := strings.Cut(e.(string), " ")
+		if method == "GET" || method == "HEAD" || strings.HasSuffix(pattern, "/metrics") {
+			continue
+		}
+		pattern = strings.Replace(pattern, "/v1/{prefix}/", base, 1)
+		if !slices.ContainsFunc(routes, func(c keyed) bool { return c.method == method && follows(c.path, pattern) }) {
+			t.Errorf("no test sends a key with %s", e)
+		}
+	}
+}
+
+// follows reports whether a path is one of the pattern.
+func follows(path, pattern string) bool {
+	path, _, _ = strings.Cut(path, "?")
+	segments, want := strings.Split(path, "/"), strings.Split(pattern, "/")
+	return slices.EqualFunc(segments, want, func(s, w string) bool { return s == w || strings.HasPrefix(w, "{") })
 }
 
 func TestEveryChangeTakesAnIdempotencyKey(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/lethe-project/lethe/internal/catalog"
 	"github.com/lethe-project/lethe/internal/fault"
+	"github.com/lethe-project/lethe/internal/tenant"
 )
 
 func (e *edge) listNamespaces(c *call) error {
@@ -15,6 +16,9 @@ func (e *edge) listNamespaces(c *call) error {
 			return err
 		}
 	}
+	if !c.sees(parent) {
+		return tenant.Denied("iceberg.listNamespaces", tenant.Read, "namespace "+parent.String())
+	}
 	page, err := c.page("namespaces", parent)
 	if err != nil {
 		return err
@@ -23,11 +27,14 @@ func (e *edge) listNamespaces(c *call) error {
 	if err != nil {
 		return err
 	}
-	if list == nil {
-		list = []catalog.Namespace{}
+	visible := []catalog.Namespace{}
+	for _, n := range list {
+		if c.sees(n) {
+			visible = append(visible, n)
+		}
 	}
 	return e.reply(c, http.StatusOK, map[string]any{
-		"namespaces": list, "next-page-token": c.token("namespaces", parent, next),
+		"namespaces": visible, "next-page-token": c.token("namespaces", parent, next),
 	})
 }
 
@@ -39,6 +46,9 @@ type namespaceRequest struct {
 func (e *edge) createNamespace(c *call) error {
 	var req namespaceRequest
 	if err := e.decode(c, &req); err != nil {
+		return err
+	}
+	if err := c.may(req.Namespace, tenant.Write); err != nil {
 		return err
 	}
 	if err := e.Catalog.CreateNamespace(c.r.Context(), c.on(), req.Namespace, req.Properties); err != nil {
@@ -64,6 +74,9 @@ func (e *edge) loadNamespace(c *call) error {
 	if err != nil {
 		return err
 	}
+	if !c.sees(n) {
+		return tenant.Denied("iceberg.loadNamespace", tenant.Read, "namespace "+n.String())
+	}
 	properties, err := e.Catalog.NamespaceProperties(c.r.Context(), c.on(), n)
 	if err != nil {
 		return err
@@ -75,6 +88,9 @@ func (e *edge) namespaceExists(c *call) error {
 	n, err := c.namespace()
 	if err != nil {
 		return err
+	}
+	if !c.sees(n) {
+		return tenant.Denied("iceberg.namespaceExists", tenant.Read, "namespace "+n.String())
 	}
 	if err := e.Catalog.NamespaceExists(c.r.Context(), c.on(), n); err != nil {
 		return err

@@ -28,7 +28,7 @@ func (e *edge) token(c *call) {
 		deny(http.StatusBadRequest, "unsupported_grant_type", "client_credentials is offered")
 		return
 	}
-	if _, err := e.Authenticate(strings.TrimSpace(secret)); secret == "" || err != nil {
+	if _, err := e.Authenticate(c.r.Context(), strings.TrimSpace(secret)); secret == "" || err != nil {
 		deny(http.StatusUnauthorized, "invalid_client", "unknown client")
 		return
 	}

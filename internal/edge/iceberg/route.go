@@ -7,6 +7,7 @@ import (
 
 	"github.com/lethe-project/lethe/internal/catalog"
 	"github.com/lethe-project/lethe/internal/fault"
+	"github.com/lethe-project/lethe/internal/tenant"
 )
 
 // route is one operation below /v1/{prefix}/. config names them all: what is not
@@ -15,8 +16,9 @@ type route struct {
 	method  string
 	pattern string // as the spec writes it
 	handle  func(*edge, *call) error
-	replay  replay // nil where the spec knows no Idempotency-Key
-	commits bool   // passing trouble is 429, 5xx means unknown
+	replay  replay        // nil where the spec knows no Idempotency-Key
+	commits bool          // passing trouble is 429, 5xx means unknown
+	needs   tenant.Action // of the token, on the namespace of the path; empty where the body names them
 }
 
 const (
@@ -26,31 +28,31 @@ const (
 )
 
 var routes = []route{
-	{http.MethodGet, "namespaces", (*edge).listNamespaces, nil, false},
-	{http.MethodPost, "namespaces", (*edge).createNamespace, replayNamespace, false},
-	{http.MethodGet, namespacePath, (*edge).loadNamespace, nil, false},
-	{http.MethodHead, namespacePath, (*edge).namespaceExists, nil, false},
-	{http.MethodDelete, namespacePath, (*edge).dropNamespace, replayNone, false},
-	{http.MethodPost, namespacePath + "/properties", (*edge).updateProperties, replayChanges, false},
-	{http.MethodGet, namespacePath + "/tables", (*edge).listTables, nil, false},
-	{http.MethodPost, namespacePath + "/tables", (*edge).createTable, replayTable, false},
-	{http.MethodPost, namespacePath + "/register", (*edge).registerTable, replayTable, false},
-	{http.MethodGet, tablePath, (*edge).loadTable, nil, false},
-	{http.MethodHead, tablePath, (*edge).tableExists, nil, false},
-	{http.MethodPost, tablePath, (*edge).commitTable, replayTable, true},
-	{http.MethodDelete, tablePath, (*edge).dropTable, replayDrop, false},
-	{http.MethodPost, tablePath + "/metrics", (*edge).reportMetrics, nil, false},
-	{http.MethodPost, tablePath + "/unregister", (*edge).unregisterTable, replayUnregister, false},
-	{http.MethodGet, namespacePath + "/views", (*edge).listViews, nil, false},
-	{http.MethodPost, namespacePath + "/views", (*edge).createView, replayView, false},
-	{http.MethodPost, namespacePath + "/register-view", (*edge).registerView, replayView, false},
-	{http.MethodGet, viewPath, (*edge).loadView, nil, false},
-	{http.MethodHead, viewPath, (*edge).viewExists, nil, false},
-	{http.MethodPost, viewPath, (*edge).replaceView, replayView, true},
-	{http.MethodDelete, viewPath, (*edge).dropView, replayDrop, false},
-	{http.MethodPost, "views/rename", (*edge).renameView, replayNone, false},
-	{http.MethodPost, "tables/rename", (*edge).renameTable, replayNone, false},
-	{http.MethodPost, "transactions/commit", (*edge).commitTransaction, replayNone, true},
+	{http.MethodGet, "namespaces", (*edge).listNamespaces, nil, false, ""},
+	{http.MethodPost, "namespaces", (*edge).createNamespace, replayNamespace, false, ""},
+	{http.MethodGet, namespacePath, (*edge).loadNamespace, nil, false, ""},
+	{http.MethodHead, namespacePath, (*edge).namespaceExists, nil, false, ""},
+	{http.MethodDelete, namespacePath, (*edge).dropNamespace, replayNone, false, tenant.Drop},
+	{http.MethodPost, namespacePath + "/properties", (*edge).updateProperties, replayChanges, false, tenant.Write},
+	{http.MethodGet, namespacePath + "/tables", (*edge).listTables, nil, false, tenant.Read},
+	{http.MethodPost, namespacePath + "/tables", (*edge).createTable, replayTable, false, tenant.Write},
+	{http.MethodPost, namespacePath + "/register", (*edge).registerTable, replayTable, false, tenant.Write},
+	{http.MethodGet, tablePath, (*edge).loadTable, nil, false, tenant.Read},
+	{http.MethodHead, tablePath, (*edge).tableExists, nil, false, tenant.Read},
+	{http.MethodPost, tablePath, (*edge).commitTable, replayTable, true, tenant.Write},
+	{http.MethodDelete, tablePath, (*edge).dropTable, replayDrop, false, tenant.Drop},
+	{http.MethodPost, tablePath + "/metrics", (*edge).reportMetrics, nil, false, tenant.Read},
+	{http.MethodPost, tablePath + "/unregister", (*edge).unregisterTable, replayUnregister, false, tenant.Drop},
+	{http.MethodGet, namespacePath + "/views", (*edge).listViews, nil, false, tenant.Read},
+	{http.MethodPost, namespacePath + "/views", (*edge).createView, replayView, false, tenant.Write},
+	{http.MethodPost, namespacePath + "/register-view", (*edge).registerView, replayView, false, tenant.Write},
+	{http.MethodGet, viewPath, (*edge).loadView, nil, false, tenant.Read},
+	{http.MethodHead, viewPath, (*edge).viewExists, nil, false, tenant.Read},
+	{http.MethodPost, viewPath, (*edge).replaceView, replayView, true, tenant.Write},
+	{http.MethodDelete, viewPath, (*edge).dropView, replayDrop, false, tenant.Drop},
+	{http.MethodPost, "views/rename", (*edge).renameView, replayNone, false, ""},
+	{http.MethodPost, "tables/rename", (*edge).renameTable, replayNone, false, ""},
+	{http.MethodPost, "transactions/commit", (*edge).commitTransaction, replayNone, true, ""},
 }
 
 // path is the request's path as it was sent, without its first slash. EscapedPath would

@@ -98,7 +98,7 @@ func newBench(tb testing.TB, server sqldbtest.Server, o options) *bench {
 	b.must(err)
 	space, err := blob.NewSpace(blob.Mount{Root: root, Bucket: b.bucket})
 	b.must(err)
-	tenants, err := tenant.Open(tb.Context(), b.db, tenant.Storage{RootURI: rootURI, Space: space})
+	tenants, err := tenant.Open(tb.Context(), b.db, tenant.Config{Default: tenant.Storage{RootURI: rootURI, Space: space}})
 	b.must(err)
 
 	pool := deletepool.New(deletepool.Config{Threads: 2, Logger: logger})
@@ -139,11 +139,22 @@ func (b *bench) on(tb testing.TB) *bench {
 	return &other
 }
 
-func authenticator(tenants *tenant.Directory) func(string) (*tenant.Principal, error) {
+func authenticator(tenants *tenant.Directory) func(context.Context, string) (*tenant.Principal, error) {
 	names := map[string]string{annKey: "ann", bobKey: "bob"}
-	return func(token string) (*tenant.Principal, error) {
+	return func(_ context.Context, token string) (*tenant.Principal, error) {
+		p := &tenant.Principal{Tenant: tenants.Tenant(), TenantName: tenant.Default}
 		if name, ok := names[token]; ok {
-			return &tenant.Principal{Name: name, Tenant: tenants.Tenant(), TenantName: tenant.Default}, nil
+			p.Name, p.Grants = name, []tenant.Grant{{Admin: true}}
+			return p, nil
+		}
+		// A token may be its own grants: "namespace action action".
+		if words := strings.Fields(token); len(words) > 1 && words[0] == "grant" {
+			g := tenant.Grant{Warehouse: tenant.Default, Namespace: strings.Split(words[1], ".")}
+			for _, a := range words[2:] {
+				g.Actions = append(g.Actions, tenant.Action(a))
+			}
+			p.Name, p.Grants = "scoped", []tenant.Grant{g}
+			return p, nil
 		}
 		if token == "denied-token" {
 			return nil, fault.New("test", fault.Denied, "", "not for you")

@@ -3,8 +3,6 @@ package iceberg
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -12,6 +10,7 @@ import (
 	"github.com/lethe-project/lethe/internal/catalog"
 	"github.com/lethe-project/lethe/internal/catalog/metadata"
 	"github.com/lethe-project/lethe/internal/fault"
+	"github.com/lethe-project/lethe/internal/tenant"
 )
 
 // identifier is the JSON form of a table's name.
@@ -136,21 +135,12 @@ func (e *edge) loadTable(c *call) error {
 	if err != nil {
 		return err
 	}
-	if match := c.r.Header.Get("If-None-Match"); match != "" && match == etag(loaded, refs) {
-		c.w.Header().Set("ETag", match)
+	if tag := etag(loaded, refs); noneMatch(c.r.Header.Values("If-None-Match"), tag) {
+		c.w.Header().Set("ETag", tag)
 		c.w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
 	return e.loaded(c, loaded, refs)
-}
-
-func etag(l *catalog.Loaded, refs bool) string {
-	mode := "all"
-	if refs {
-		mode = "refs"
-	}
-	sum := sha256.Sum256([]byte(mode + "\n" + l.MetadataLocation))
-	return `"` + hex.EncodeToString(sum[:16]) + `"`
 }
 
 // loaded writes a LoadTableResult around the metadata's own bytes.
@@ -248,6 +238,12 @@ func (e *edge) rename(c *call, kind catalog.Kind) error {
 		return err
 	}
 	from, to := req.Source.parse(), req.Destination.parse()
+	if err := c.may(from.Namespace, tenant.Write, tenant.Drop); err != nil {
+		return err
+	}
+	if err := c.may(to.Namespace, tenant.Write); err != nil {
+		return err
+	}
 	if err := e.Catalog.Rename(c.r.Context(), c.on(), kind, from, to); err != nil {
 		return err
 	}

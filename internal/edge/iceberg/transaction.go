@@ -6,6 +6,7 @@ import (
 	"github.com/lethe-project/lethe/internal/catalog"
 	"github.com/lethe-project/lethe/internal/catalog/metadata"
 	"github.com/lethe-project/lethe/internal/fault"
+	"github.com/lethe-project/lethe/internal/tenant"
 )
 
 // commitTransaction changes several tables at once (spec: commitTransaction).
@@ -30,6 +31,9 @@ func (e *edge) commitTransaction(c *call) error {
 		}
 		if named.Identifier == nil {
 			return fault.New(op, fault.Invalid, "", "table-changes[%d] has no identifier", i)
+		}
+		if err := c.may(named.Identifier.parse().Namespace, tenant.Write); err != nil {
+			return err
 		}
 		commit, err := metadata.DecodeCommit(raw, e.Limits)
 		if err != nil {

@@ -19,7 +19,8 @@ import (
 // Migrations tests the owners' migrations, which stand in an order in which they may be
 // applied: every engine ends with the same tables, columns, indexes and references;
 // from every earlier version, filled with rows, the way leads to the same end and no
-// row is lost; and several servers may go it at once.
+// row is lost; several servers may go it at once; and files that say that older servers
+// may go on only add, and let a server of each such release read and write meanwhile.
 func Migrations(t *testing.T, owners ...sqldb.Migrations) {
 	t.Helper()
 	servers := Servers(t)
@@ -32,6 +33,13 @@ func Migrations(t *testing.T, owners ...sqldb.Migrations) {
 		if diff := cmp.Diff(want, Schema(t, db)); diff != "" {
 			t.Errorf("the schema differs from a new one on %s (-want +got):\n%s", servers[0], diff)
 		}
+	}
+	known, err := sqldb.Known(owners...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, owner := range owners {
+		adds(t, owner)
 	}
 	for _, server := range servers {
 		t.Run(server.String()+" several servers at once", func(t *testing.T) {
@@ -69,6 +77,13 @@ func Migrations(t *testing.T, owners ...sqldb.Migrations) {
 							t.Errorf("table %s has %d rows after the upgrade, want 1", table, got)
 						}
 					}
+				})
+				if floor(known, owner.Owner) > int64(version+1) {
+					continue // servers of that release must end before
+				}
+				t.Run(fmt.Sprintf("%s beside a server that knows %s %s", server, owner.Owner, name), func(t *testing.T) {
+					t.Parallel()
+					beside(t, server, append(slices.Clone(owners[:i]), upTo(t, owner, version+1)), owners)
 				})
 			}
 		}

@@ -1,14 +1,11 @@
 // Package iceberggo drives a built server through iceberg-go's REST client: the client's
-// own conformance suite, and a table's life with files on the local disk.
+// own conformance suite, and a table's life with files on the local disk and in S3.
 package iceberggo
 
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,28 +17,31 @@ import (
 	"github.com/apache/iceberg-go/catalog"
 	"github.com/apache/iceberg-go/catalog/catalogtest"
 	"github.com/apache/iceberg-go/catalog/rest"
+	_ "github.com/apache/iceberg-go/io/gocloud/s3" // the FileIO of s3://
 	"github.com/apache/iceberg-go/table"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lethe-project/lethe/internal/sqldb/sqldbtest"
+	"github.com/lethe-project/lethe/test/conformance/storages"
 	"github.com/lethe-project/lethe/test/proc"
 	"github.com/lethe-project/lethe/test/responder"
 )
 
-// server is a server under test and the URI of its catalog, where each answer is checked.
+// server is a server under test, where it keeps its tables, and the URI of its catalog,
+// where each answer is checked.
 type server struct {
 	*proc.Server
+	store   *storages.Storage
 	catalog string
 }
 
-// each runs fn against a server on every database.
+// each runs fn against a server on every database and storage.
 func each(t *testing.T, fn func(t *testing.T, server server)) {
 	t.Helper()
-	for _, db := range sqldbtest.Servers(t) {
-		t.Run(string(db.Name), func(t *testing.T) {
+	for _, place := range storages.All(t) {
+		t.Run(place.Name, func(t *testing.T) {
 			t.Parallel()
-			s := proc.Start(t, proc.Options{Database: db.URL(t)})
-			fn(t, server{s, responder.New(t).Proxy(t, s.URI) + responder.Base})
+			s, store := place.Start(t)
+			fn(t, server{s, store, responder.New(t).Proxy(t, s.URI) + responder.Base})
 		})
 	}
 }
@@ -94,11 +94,11 @@ func life(t *testing.T, server server, ns table.Identifier) {
 	}
 	sibling := appended(t, c, name(ns, "sibling"), 1)
 	tbl := appended(t, c, name(ns, "t"), 3)
-	where := dir(t, tbl.Location())
-	if n := len(files(t, where)); n < 10 {
+	where := tbl.Location()
+	if n := len(server.store.Files(t, where)); n < 10 {
 		t.Fatalf("only %d files of the table before the purge", n)
 	}
-	others := beside(t, server.Warehouse(), where)
+	others := beside(t, server, where)
 
 	moved, err := c.RenameTable(ctx, name(ns, "t"), name(ns, "moved"))
 	if err != nil {
@@ -110,10 +110,10 @@ func life(t *testing.T, server server, ns table.Identifier) {
 	if err := c.PurgeTable(ctx, name(ns, "moved")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(where); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("left after the purge (%v): %q", err, slices.Sorted(maps.Keys(files(t, where))))
+	if !server.store.Gone(t, where) {
+		t.Errorf("left after the purge, if only directories: %q", slices.Sorted(maps.Keys(server.store.Files(t, where))))
 	}
-	if diff := cmp.Diff(others, beside(t, server.Warehouse(), where)); diff != "" {
+	if diff := cmp.Diff(others, beside(t, server, where)); diff != "" {
 		t.Errorf("the purge touched what is not its own (-before +after):\n%s", diff)
 	}
 	if _, err := c.LoadTable(ctx, name(ns, "moved")); !errors.Is(err, catalog.ErrNoSuchTable) {
@@ -133,11 +133,11 @@ func TestDropKeepsFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		tbl := appended(t, c, name(ns, "t"), 2)
-		before := files(t, server.Warehouse())
+		before := server.store.Files(t, server.store.Root)
 		if err := c.DropTable(ctx, name(ns, "t")); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(before, files(t, server.Warehouse())); diff != "" {
+		if diff := cmp.Diff(before, server.store.Files(t, server.store.Root)); diff != "" {
 			t.Errorf("a drop without purge changed files (-before +after):\n%s", diff)
 		}
 		again, err := c.RegisterTable(ctx, name(ns, "again"), tbl.MetadataLocation())
@@ -196,38 +196,10 @@ func rows(t *testing.T, tbl *table.Table) int64 {
 	return found.NumRows()
 }
 
-// dir returns the path of a file: location, byte for byte.
-func dir(t *testing.T, location string) string {
+// beside returns the files of the storage that are not at a location.
+func beside(t *testing.T, server server, where string) map[string]string {
 	t.Helper()
-	path, ok := strings.CutPrefix(location, "file://")
-	if !ok {
-		t.Fatalf("location %q is not on the local disk", location)
-	}
-	return path
-}
-
-// files returns the files below a directory with their bytes.
-func files(t *testing.T, root string) map[string]string {
-	t.Helper()
-	found := map[string]string{}
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		content, err := os.ReadFile(path)
-		found[path] = string(content)
-		return err
-	})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		t.Fatal(err)
-	}
-	return found
-}
-
-// beside returns the files below root that are not below where.
-func beside(t *testing.T, root, where string) map[string]string {
-	t.Helper()
-	found := files(t, root)
-	maps.DeleteFunc(found, func(path, _ string) bool { return strings.HasPrefix(path, where+string(filepath.Separator)) })
+	found := server.store.Files(t, server.store.Root)
+	maps.DeleteFunc(found, func(uri, _ string) bool { return strings.HasPrefix(uri, where+"/") })
 	return found
 }

@@ -1,16 +1,14 @@
 """Drops: what goes, what stays, and what others see meanwhile."""
 
-import os
-
-from harness import MORE, ROWS, block, case, data_files, path, raises, rows, unblock
+from harness import MORE, ROWS, blocking, case, data_files, raises, rows
 from pyiceberg.exceptions import BadRequestError, CommitFailedException, NoSuchTableError, RESTError, TableAlreadyExistsError
 from pyiceberg.table.statistics import StatisticsFile
 
 
 def assert_gone(env, table, identifier, others):
     """Nothing of the table is left, not even its directory, and nothing else was touched."""
-    where = path(table.location())
-    assert not os.path.exists(where), env.files(where) or "only directories are left"
+    where = table.location()
+    assert env.storage.gone(where), env.files(where) or "only directories are left"
     assert env.files(without=[where]) == others
     raises(NoSuchTableError, "", env.catalog.load_table, identifier)
     (job,) = env.jobs(identifier)
@@ -44,7 +42,7 @@ def purge_leaves_nothing(env):
     table.delete("id = 1")
     table.manage_snapshots().create_branch(table.snapshots()[0].snapshot_id, "old").commit()
     table.append(MORE, branch="old")
-    where = path(table.location())
+    where = table.location()
     assert len(env.files(where)) > 20
     others = env.files(without=[where])
     env.catalog.purge_table((*ns, "t"))
@@ -59,15 +57,14 @@ def purge_takes_statistics(env):
     table = env.table((*ns, "t"))
     for name in ("first", "second"):  # the second replaces the first, whose file stays behind
         file = f"{table.location()}/metadata/{name}.puffin"
-        with open(path(file), "wb") as out:
-            out.write(b"PFA1")
+        env.storage.write(file, b"PFA1")
         snapshot = table.current_snapshot().snapshot_id
         statistics = StatisticsFile(
             snapshot_id=snapshot, statistics_path=file, file_size_in_bytes=4, file_footer_size_in_bytes=0, blob_metadata=[]
         )
         with table.update_statistics() as update:
             update.set_statistics(statistics)
-    others = env.files(without=[path(table.location())])
+    others = env.files(without=[table.location()])
     env.catalog.drop_table((*ns, "t"), purge_requested=True)
     assert_gone(env, table, (*ns, "t"), others)
 
@@ -75,9 +72,9 @@ def purge_takes_statistics(env):
 @case
 def purge_does_not_touch_a_neighbour_with_the_same_prefix(env):
     ns = env.namespace("prefix")
-    root = f"file://{env.warehouse}/explicit"
+    root = f"{env.root}/explicit"
     table, beside = (env.table((*ns, name), location=f"{root}/{name}") for name in ("t", "t2"))
-    others = env.files(without=[path(table.location())])
+    others = env.files(without=[table.location()])
     env.catalog.purge_table((*ns, "t"))
     assert_gone(env, table, (*ns, "t"), others)
     assert rows(beside.scan()) == [1, 2, 3]
@@ -95,7 +92,7 @@ def locations_of_a_live_table_are_taken(env):
 @case
 def locations_outside_the_warehouse_are_refused(env):
     ns = env.namespace("outside")
-    for location in ("file:///etc/lethe", f"file://{env.warehouse}/../beside", "s3://bucket/t"):
+    for location in ("file:///etc/lethe", f"{env.root}/../beside", "s3://bucket/t"):
         raises(BadRequestError, "not below", env.catalog.create_table, (*ns, "t"), ROWS.schema, location=location)
     assert env.catalog.list_tables(ns) == []
 
@@ -106,7 +103,7 @@ def renamed_table_and_its_old_name(env):
     table = env.table((*ns, "t"))
     env.catalog.rename_table((*ns, "t"), (*ns, "u"))
     new = env.table((*ns, "t"), MORE)
-    others = env.files(without=[path(table.location())])
+    others = env.files(without=[table.location()])
     env.catalog.purge_table((*ns, "u"))
     assert_gone(env, table, (*ns, "u"), others)
     assert rows(new.scan()) == [4, 5]
@@ -116,7 +113,7 @@ def renamed_table_and_its_old_name(env):
 def async_purge(env):
     ns = env.namespace("asynchronous")
     table = env.table((*ns, "t"))
-    others = env.files(without=[path(table.location())])
+    others = env.files(without=[table.location()])
     env.open(**{"header.X-Gravitino-Async-Purge": "true"}).purge_table((*ns, "t"))
     raises(NoSuchTableError, "", env.catalog.load_table, (*ns, "t"))
     env.wait(env.jobs((*ns, "t"))[0]["job"])
@@ -144,13 +141,14 @@ def purge_headers(env):
 
 
 @case
+@blocking
 def the_name_is_taken_while_it_is_purged(env):
     ns = env.namespace("tombstone")
     other = env.table((*ns, "other"))
     table = env.table((*ns, "t"))
     metadata = table.metadata_location
     (stuck,) = data_files(table)
-    block(stuck)  # the purge cannot end
+    env.storage.block(stuck)  # the purge cannot end
     env.open(**{"header.X-Gravitino-Async-Purge": "true"}).purge_table((*ns, "t"))
     (job,) = env.jobs((*ns, "t"))
     raises(TableAlreadyExistsError, job["job"], env.catalog.create_table, (*ns, "t"), ROWS.schema)
@@ -164,10 +162,10 @@ def the_name_is_taken_while_it_is_purged(env):
     assert not env.catalog.table_exists((*ns, "t"))
     assert rows(other.scan()) == [1, 2, 3]
 
-    unblock(stuck)
+    env.storage.unblock(stuck)
     job = env.wait(job["job"])
     assert job["state"] == "SUCCEEDED", job
-    assert not os.path.exists(path(table.location()))
+    assert env.storage.gone(table.location())
     assert rows(env.table((*ns, "t"), MORE).scan()) == [4, 5]
 
 
@@ -183,7 +181,7 @@ def purge_of_shared_metadata_is_refused(env):
     assert env.files() == before
     env.catalog.drop_table((*ns, "t"))
     env.catalog.purge_table((*ns, "twin"))
-    assert not os.path.exists(path(twin.location()))
+    assert env.storage.gone(twin.location())
 
 
 @case
@@ -192,7 +190,7 @@ def gc_disabled_keeps_the_data(env):
     table = env.table((*ns, "t"), properties={"gc.enabled": "false"})
     data = set(data_files(table))
     env.catalog.purge_table((*ns, "t"))
-    assert set(env.files(path(table.location()))) == data
+    assert set(env.files(table.location())) == data
     (job,) = env.jobs((*ns, "t"))
     assert job["state"] == "SUCCEEDED", job
 
@@ -201,8 +199,8 @@ def gc_disabled_keeps_the_data(env):
 def files_outside_the_table_stay(env):
     ns = env.namespace("imported")
     source, table = env.table((*ns, "source")), env.table((*ns, "t"))
-    table.add_files(["file://" + file for file in data_files(source)])
-    others = env.files(without=[path(table.location())])
+    table.add_files(data_files(source))
+    others = env.files(without=[table.location()])
     env.catalog.purge_table((*ns, "t"))
     assert_gone(env, table, (*ns, "t"), others)
     assert rows(source.scan()) == [1, 2, 3]
@@ -210,13 +208,14 @@ def files_outside_the_table_stay(env):
 
 
 @case
+@blocking
 def namespace_with_a_purging_table_can_be_dropped(env):
     ns = env.namespace("gone-too")
     table = env.table((*ns, "t"))
     (stuck,) = data_files(table)
-    block(stuck)
+    env.storage.block(stuck)
     env.open(**{"header.X-Gravitino-Async-Purge": "true"}).purge_table((*ns, "t"))
     env.catalog.drop_namespace(ns)
-    unblock(stuck)
+    env.storage.unblock(stuck)
     job = env.wait(env.jobs((*ns, "t"))[0]["job"])
-    assert job["state"] == "SUCCEEDED" and not os.path.exists(path(table.location())), job
+    assert job["state"] == "SUCCEEDED" and env.storage.gone(table.location()), job

@@ -4,7 +4,7 @@ import gzip
 import os
 
 import pyarrow as pa
-from harness import MORE, ROWS, case, path, raises, rows
+from harness import MORE, ROWS, case, raises, rows
 from pyiceberg.exceptions import (
     CommitFailedException,
     NamespaceAlreadyExistsError,
@@ -61,7 +61,7 @@ def create_append_read(env):
     assert rows(table.scan()) == [1, 2, 3, 4, 5]
     assert rows(env.catalog.load_table((*ns, "t")).scan(row_filter="city = 'Paris'")) == [3]
     assert len(table.snapshots()) == 2
-    assert path(table.location()).startswith(env.warehouse + os.sep)
+    assert table.location().startswith(env.root + "/")
     raises(TableAlreadyExistsError, "", env.catalog.create_table, (*ns, "t"), ROWS.schema)
     raises(NoSuchTableError, "", env.catalog.load_table, (*ns, "absent"))
     raises(NoSuchNamespaceError, "", env.catalog.create_table, ("absent", "t"), ROWS.schema)
@@ -188,16 +188,15 @@ def gzip_metadata(env):
     ns = env.namespace("gzipped")
     table = env.table((*ns, "t"), properties={"write.metadata.compression-codec": "gzip"})
     assert table.metadata_location.endswith(".gz.metadata.json"), table.metadata_location
-    with gzip.open(path(table.metadata_location)) as file:
-        assert file.read(1) == b"{"
-    assert rows(StaticTable.from_metadata(table.metadata_location).scan()) == [1, 2, 3]
+    assert gzip.decompress(env.storage.read(table.metadata_location)).startswith(b"{")
+    assert rows(StaticTable.from_metadata(table.metadata_location, table.io.properties).scan()) == [1, 2, 3]
 
 
 @case
 def metadata_file_is_what_the_catalog_says(env):
     ns = env.namespace("metadata")
     table = env.table((*ns, "t"))
-    static = StaticTable.from_metadata(table.metadata_location)
+    static = StaticTable.from_metadata(table.metadata_location, table.io.properties)
     assert static.metadata == env.catalog.load_table((*ns, "t")).metadata
     assert os.path.basename(table.metadata_location).startswith("00001-"), table.metadata_location
 
@@ -247,7 +246,7 @@ def rename_across_namespaces(env):
     raises(NoSuchTableError, "", env.catalog.load_table, (*old, "t"))
     renamed.append(MORE)
     again = env.table((*old, "t"), MORE)
-    assert path(again.location()) != path(renamed.location())
+    assert again.location() != renamed.location()
     raises(TableAlreadyExistsError, "", env.catalog.rename_table, (*old, "t"), (*new, "moved"))
     assert rows(env.catalog.load_table((*new, "moved")).scan()) == [1, 2, 3, 4, 5]
 

@@ -2,9 +2,8 @@
 
 import gzip
 import json
-import os
 
-from harness import case, path, raises
+from harness import case, raises
 from pyiceberg.exceptions import NoSuchViewError, TableAlreadyExistsError, ViewAlreadyExistsError
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
@@ -36,20 +35,18 @@ def view_life(env):
     env.catalog.drop_view((*ns, "v"))
     assert not env.catalog.view_exists((*ns, "v")) and env.catalog.list_views(ns) == []
     raises(NoSuchViewError, "v", env.catalog.drop_view, (*ns, "v"))
-    where = path(view.metadata.location)
-    assert any(name.endswith(".metadata.json") for _, _, names in os.walk(where) for name in names), "a drop keeps files"
+    assert any(file.endswith(".metadata.json") for file in env.files(view.metadata.location)), "a drop keeps files"
 
 
 @case
 def view_registered_again(env):
     ns = env.namespace("views-again")
     view = env.catalog.create_view((*ns, "v"), SCHEMA, version(ns))
-    folder = os.path.join(path(view.metadata.location), "metadata")
-    (file,) = os.listdir(folder)
-    with gzip.open(os.path.join(folder, file)) as metadata:  # the default for views
-        assert json.load(metadata)["view-uuid"] == view.metadata.view_uuid
+    (file,) = env.files(view.metadata.location)
+    metadata = gzip.decompress(env.storage.read(file))  # the default for views
+    assert json.loads(metadata)["view-uuid"] == view.metadata.view_uuid
     env.catalog.drop_view((*ns, "v"))
-    again = env.catalog.register_view((*ns, "again"), f"{view.metadata.location}/metadata/{file}")
+    again = env.catalog.register_view((*ns, "again"), file)
     assert again.metadata.view_uuid == view.metadata.view_uuid
 
 

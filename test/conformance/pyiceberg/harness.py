@@ -1,21 +1,23 @@
-"""What the cases stand on: a catalog as any user would open it, and a look at the disk.
+"""What the cases stand on: a catalog as any user would open it, and a look at its files.
 
 Run by the Go test beside this file, which starts the server:
 
-    python run.py URI TOKEN WAREHOUSE_DIR
+    python run.py URI TOKEN file:///WAREHOUSE
+    python run.py URI TOKEN s3://BUCKET/PREFIX ENDPOINT
+
+PyIceberg is told nothing of the storage: where it is, the server says, and credentials
+for a bucket are in the environment.
 
 One JSON line a case is printed: {"case", "seconds", "error"}; error is null or a traceback.
 """
 
-import hashlib
-import os
-import shutil
 import time
 from urllib.parse import quote
 
 import pyarrow as pa
 import requests
 from pyiceberg.catalog import load_catalog
+from storage import open_storage
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "city": ["Drachten", "Berlin", "Paris"]})
 MORE = pa.table({"id": pa.array([4, 5], pa.int64()), "city": ["Lisboa", "東京"]})
@@ -29,10 +31,20 @@ def case(function):
     return function
 
 
+def blocking(function):
+    """Mark a case that needs a file which cannot be deleted."""
+    function.blocking = True
+    return function
+
+
 class Env:
-    def __init__(self, uri, token, warehouse):
-        self.uri, self.token, self.warehouse = uri, token, warehouse
+    def __init__(self, uri, token, root, endpoint=None):
+        self.uri, self.token, self.root = uri, token, root
+        self.storage = open_storage(root, endpoint)
         self.catalog = self.open()
+
+    def can(self, function):
+        return self.storage.can_block or not getattr(function, "blocking", False)
 
     def open(self, **properties):
         properties = {"type": "rest", "uri": self.uri + "/iceberg", "token": self.token} | properties
@@ -76,25 +88,12 @@ class Env:
         headers["Authorization"] = f"Bearer {self.token}"
         return requests.delete(url, headers=headers, timeout=70)
 
-    # The disk.
+    # Its files.
 
     def files(self, under=None, without=()):
-        """The files below a directory, each with the hash of its bytes."""
-        found = {}
-        for folder, _, names in os.walk(under or self.warehouse):
-            if any(folder == skip or folder.startswith(skip + os.sep) for skip in without):
-                continue
-            for name in names:
-                path = os.path.join(folder, name)
-                with open(path, "rb") as file:
-                    found[path] = hashlib.sha256(file.read()).hexdigest()
-        return found
-
-
-def path(location):
-    """The path of a file: location, byte for byte."""
-    assert location.startswith("file:///"), location
-    return location[len("file://") :]
+        """The files below a location, each with what changes when it is written anew."""
+        found = self.storage.states(under or self.root)
+        return {uri: state for uri, state in found if not any(uri.startswith(skip + "/") for skip in without)}
 
 
 def rows(scan):
@@ -103,19 +102,7 @@ def rows(scan):
 
 
 def data_files(table):
-    return [path(task.file.file_path) for task in table.scan().plan_files()]
-
-
-def block(file):
-    """Put a directory with something in it where a file was: it cannot be deleted as a file."""
-    os.remove(file)
-    os.mkdir(file)
-    with open(os.path.join(file, "in-the-way"), "w", encoding="utf-8"):
-        pass
-
-
-def unblock(file):
-    shutil.rmtree(file)
+    return [task.file.file_path for task in table.scan().plan_files()]
 
 
 def raises(kind, text, call, *args, **kwargs):

@@ -7,7 +7,7 @@ import (
 	"os/exec"
 	"testing"
 
-	"github.com/lethe-project/lethe/internal/sqldb/sqldbtest"
+	"github.com/lethe-project/lethe/test/conformance/storages"
 	"github.com/lethe-project/lethe/test/proc"
 	"github.com/lethe-project/lethe/test/responder"
 )
@@ -15,15 +15,12 @@ import (
 func TestPyIceberg(t *testing.T) {
 	t.Parallel()
 	interpreter := proc.Python(t)
-	for _, db := range sqldbtest.Servers(t) {
-		t.Run(string(db.Name), func(t *testing.T) {
+	for _, place := range storages.All(t) {
+		t.Run(place.Name, func(t *testing.T) {
 			t.Parallel()
-			server := proc.Start(t, proc.Options{
-				Database: db.URL(t),
-				Args:     []string{"--async-purge-retry-base-ms", "200"}, // blocked purges come again soon
-			})
+			server, store := place.Start(t, "--async-purge-retry-base-ms", "200") // blocked purges come again soon
 			uri := responder.New(t).Proxy(t, server.URI)
-			cmd := exec.CommandContext(t.Context(), interpreter, "run.py", uri, server.Token(t), server.Warehouse())
+			cmd := exec.CommandContext(t.Context(), interpreter, "run.py", uri, server.Token(t), store.Root, os.Getenv(storages.Env))
 			cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONWARNINGS=ignore")
 			proc.Cases(t, cmd)
 		})

@@ -1,0 +1,78 @@
+package s3_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lethe-project/lethe/internal/blob"
+	"github.com/lethe-project/lethe/internal/pace"
+)
+
+// A paced delete holds no turn while the store has the request and its answer is on the
+// way, computes with one, and gives it back.
+func TestPacedDeletes(t *testing.T) {
+	t.Parallel()
+	g := pace.New(pace.Config{Slots: 1})
+	free := func(where string) {
+		got := make(chan struct{})
+		go func() {
+			defer close(got)
+			s := g.Section()
+			s.Step()
+			s.Pause()
+		}()
+		select {
+		case <-got:
+		case <-time.After(10 * time.Second):
+			t.Errorf("the delete holds its turn %s", where)
+		}
+	}
+	for name, tt := range map[string]struct {
+		keys   int
+		status int
+		want   blob.Outcome
+	}{
+		"bulk":           {700, 200, blob.Deleted}, // its answer comes in several parts
+		"one":            {1, 204, blob.Deleted},
+		"refused in all": {700, 503, blob.Failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := open(t, stub(t, after(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodDelete {
+					free("while the store works")
+					w.WriteHeader(tt.status)
+					return
+				}
+				names := wanted(t, r)
+				free("while the store works")
+				if tt.status != 200 {
+					refuse(w, tt.status, "SlowDown")
+					return
+				}
+				w.WriteHeader(200)
+				for i, name := range names {
+					_, _ = fmt.Fprintf(w, "%s<Deleted><Key>%s</Key></Deleted>", map[bool]string{true: "<DeleteResult>"}[i == 0], name)
+					if i == len(names)/2 {
+						_ = http.NewResponseController(w).Flush()
+						free("while it waits for the rest of the answer")
+					}
+				}
+				_, _ = fmt.Fprint(w, "</DeleteResult>")
+			})))
+			var keys []blob.Key
+			for i := range tt.keys {
+				keys = append(keys, blob.Key(fmt.Sprintf("%s/%d", strings.Repeat("long/", 20), i)))
+			}
+			results := b.DeleteMany(pace.With(t.Context(), g.Section()), keys)
+			free("at its end")
+			for _, r := range results {
+				if r.Outcome != tt.want {
+					t.Fatalf("%+v, want %v", r, tt.want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,169 @@
+// Package chaos runs several servers on one database and one S3 store, takes from them
+// whatever a machine and a network can take, and asserts that nothing of it shows:
+//
+//   - Every accepted drop ends: the table's prefix is empty, its one job SUCCEEDED.
+//   - What was not dropped stays byte for byte.
+//   - A server that lost a lease deletes nothing more under it. The store's own log shows
+//     this: each delete names its lease, see check.
+//
+// A run is a schedule, drawn from a seed before it begins: drops through any server, while
+// servers are killed and started again, stopped (SIGSTOP) for longer than a lease lasts and
+// continued, lose the database or find it slow, and the store fails, throttles, stalls and
+// loses answers. At its end all heals, and only then is anything asserted about the end.
+// The same seed gives the same schedule; what the processes make of it is theirs.
+//
+//	go test ./test/chaos -run TestChaos -args -chaos.duration=10m
+//	LETHE_CHAOS_SEED=7 go test ./test/chaos -run TestChaos
+//
+// The parts: world (servers and gateways), store and database (the gateways, which do the
+// harm), schedule, tables (what is deleted), check (the log's rules). Deletes of another
+// kind need another file beside tables and an action in the schedule.
+package chaos
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/lethe-project/lethe/internal/sqldb/sqldbtest"
+)
+
+// Environment of a run; the flag wins.
+const (
+	envSeed     = "LETHE_CHAOS_SEED"
+	envDuration = "LETHE_CHAOS"
+)
+
+const (
+	defaultDuration = time.Minute      // both databases together
+	longestRound    = 30 * time.Second // then a new world begins: there would be nothing left to drop
+	dropsOfARound   = 60
+)
+
+var duration = flag.Duration("chaos.duration", 0, "of the chaos, all databases together; LETHE_CHAOS, or one minute")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestChaos(t *testing.T) {
+	total, seed := settings(t)
+	onServers(t, func(t *testing.T, db sqldbtest.Server) {
+		left := total / 2 // of PostgreSQL and MariaDB
+		for round := uint64(0); left > 0; round++ {
+			length := min(left, longestRound)
+			left -= length
+			t.Run(fmt.Sprintf("%s=%d", envSeed, seed+round), func(t *testing.T) { runRound(t, db, length, seed+round) })
+		}
+	})
+}
+
+// settings reads how long to run, and the seed: each round has the next one, so that it
+// can be run again as the only one.
+func settings(t *testing.T) (total time.Duration, seed uint64) {
+	t.Helper()
+	total = *duration
+	if text := os.Getenv(envDuration); total == 0 && text != "" {
+		var err error
+		if total, err = time.ParseDuration(text); err != nil {
+			t.Fatalf("%s: %v", envDuration, err)
+		}
+	}
+	if total == 0 {
+		total = defaultDuration
+	}
+	text := os.Getenv(envSeed)
+	if text == "" {
+		return total, rand.Uint64N(1_000_000)
+	}
+	seed, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", envSeed, err)
+	}
+	return total, seed
+}
+
+func runRound(t *testing.T, db sqldbtest.Server, length time.Duration, seed uint64) {
+	w := newWorld(t, db, config{latency: 60 * time.Millisecond})
+	plan := plan{nodes: len(w.nodes), drops: dropsOfARound, length: length, timeout: w.cfg.timeout}
+	events := plan.schedule(seed)
+	w.namespaceAndSiblings()
+	victims := w.victims(dropsOfARound)
+	t.Logf("%s=%d, %s, %d events, %d objects to delete", envSeed, seed, length, len(events), len(w.tree())-len(w.before))
+	for _, e := range events {
+		t.Log(e)
+	}
+
+	ctx, cancel := context.WithTimeout(t.Context(), length+time.Minute)
+	defer cancel()
+	drops := &dropping{}
+	start := time.Now()
+	for _, e := range events {
+		w.pause(start.Add(e.at))
+		if e.what == drop {
+			drops.begin(ctx, w, victims[e.number], e.node, e.sync)
+			continue
+		}
+		w.apply(e)
+	}
+	w.pause(start.Add(length))
+	open := len(w.unsettled())
+	w.calm()
+	calm := time.Now()
+	if err := drops.group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	w.settle(length + time.Minute) // outages are asked about as often as they are old
+	t.Logf("%d drops asked %d times, %d times without an answer; %d jobs were open at the end of the chaos, none %s later",
+		dropsOfARound, drops.asked, drops.doubts, open, time.Since(calm).Round(time.Millisecond))
+
+	w.wantOneJobEach(victims)
+	w.wantUntouched()
+	w.wantCatalog(victims)
+	v := w.wantFenced()
+	revived := 0
+	for _, n := range w.nodes {
+		revived += n.revived
+	}
+	t.Logf("%d deletes at the store, %d leases passed on, %d late requests; harm: %s; %d servers ended by themselves",
+		len(w.store.requests()), v.takeovers, v.late, w.store.harm(), revived)
+	if v.takeovers == 0 {
+		t.Error("no lease passed on: this run shows nothing")
+	}
+}
+
+// apply lets one harm begin or end.
+func (w *world) apply(e event) {
+	w.t.Helper()
+	n := w.nodes[e.node]
+	switch e.what {
+	case drop: // the caller's
+	case kill:
+		w.kill(n)
+	case restart:
+		w.restart(n)
+	case stop:
+		w.stop(n)
+	case proceed:
+		w.proceed(n)
+	case cutDB:
+		n.database.cut()
+	case downDB:
+		n.database.down()
+	case stallDB:
+		n.database.stall()
+	case slowDB:
+		n.database.slow(e.delay)
+	case healDB:
+		n.database.heal()
+	case hurtDisk:
+		w.store.trouble.Store(&e.trouble)
+	case healDisk:
+		w.store.calm()
+	}
+}

@@ -40,30 +40,34 @@ type request struct {
 // do sends r until it succeeds, fails for good, or the tries are used up. It returns
 // the header of the successful answer.
 func (c *Client) do(ctx context.Context, r request) (http.Header, error) {
+	header, _, err := c.counted(ctx, r)
+	return header, err
+}
+
+// counted is do, and tells how many HTTP requests it took.
+func (c *Client) counted(ctx context.Context, r request) (header http.Header, tries int, err error) {
 	var body []byte
 	if r.body != nil {
-		var err error
 		if body, err = json.Marshal(r.body); err != nil {
-			return nil, fmt.Errorf("client: encode request: %w", err)
+			return nil, 0, fmt.Errorf("client: encode request: %w", err)
 		}
 	}
 	key := ""
 	if r.keyed || r.method == http.MethodDelete {
 		key = idempotencyKey(time.Now())
 	}
-	for try := 1; ; try++ {
-		header, err := c.once(ctx, r, body, key)
-		if err == nil {
-			return header, nil
+	for tries = 1; ; tries++ {
+		if header, err = c.once(ctx, r, body, key); err == nil {
+			return header, tries, nil
 		}
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("client: %s %s: %w", r.method, r.path, context.Cause(ctx))
+			return nil, tries, fmt.Errorf("client: %s %s: %w", r.method, r.path, context.Cause(ctx))
 		}
-		if try == maxRequests || !r.repeatable(err) {
-			return nil, err
+		if tries == maxRequests || !r.repeatable(err) {
+			return nil, tries, err
 		}
-		if err := sleep(ctx, pause(try, err)); err != nil {
-			return nil, fmt.Errorf("client: %s %s: %w", r.method, r.path, err)
+		if err := sleep(ctx, pause(tries, err)); err != nil {
+			return nil, tries, fmt.Errorf("client: %s %s: %w", r.method, r.path, err)
 		}
 	}
 }
@@ -97,10 +101,7 @@ func (c *Client) once(ctx context.Context, r request, body []byte, key string) (
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	defer func() {
-		_, _ = io.CopyN(io.Discard, resp.Body, maxDrain)
-		_ = resp.Body.Close()
-	}()
+	defer closeAnswer(resp)
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return nil, readError(resp)
 	}
@@ -110,6 +111,24 @@ func (c *Client) once(ctx context.Context, r request, body []byte, key string) (
 		}
 	}
 	return resp.Header, nil
+}
+
+// closeAnswer lets the connection of an answer be used again.
+func closeAnswer(resp *http.Response) {
+	_, _ = io.CopyN(io.Discard, resp.Body, maxDrain)
+	_ = resp.Body.Close()
+}
+
+// finish reads the answer of a request that succeeded.
+func finish(resp *http.Response, r request) error {
+	defer closeAnswer(resp)
+	if r.into == nil {
+		return nil
+	}
+	if err := json.NewDecoder(resp.Body).Decode(r.into); err != nil {
+		return fmt.Errorf("client: %s %s: read the answer: %w", r.method, r.path, err)
+	}
+	return nil
 }
 
 // repeatable reports whether sending the request again is safe and may help.

@@ -7,7 +7,6 @@ import (
 	"io"
 
 	"github.com/lethe-project/lethe/internal/drive/content"
-	"github.com/lethe-project/lethe/internal/drive/feed"
 	"github.com/lethe-project/lethe/internal/drive/tree"
 	"github.com/lethe-project/lethe/internal/fault"
 )
@@ -70,16 +69,13 @@ func (d *Drive) append(ctx context.Context, fs tree.FS, path string, body io.Rea
 	size := int64(-1)
 	if opts.Size >= 0 {
 		size = r.Entry.Size + opts.Size
-		if err := d.feed.CheckQuota(ctx, d.db, int64(fs), feed.Delta{Bytes: opts.Size}); err != nil {
-			return Entry{}, err
-		}
 	}
 	old, err := r.Range(ctx, 0, -1)
 	if err != nil {
 		return Entry{}, err
 	}
 	source := &checked{Reader: old}
-	written, err := d.write(ctx, fs, io.MultiReader(source, body), size, "")
+	written, err := d.write(ctx, op, fs, spot{node: tree.Node{Size: r.Entry.Size}}, io.MultiReader(source, body), size, "")
 	if closeErr := old.Close(); err == nil {
 		err = closeErr
 	}
@@ -89,17 +85,12 @@ func (d *Drive) append(ctx context.Context, fs tree.FS, path string, body io.Rea
 	if err != nil {
 		return Entry{}, err
 	}
-	if opts.Size < 0 {
-		err = d.feed.CheckQuota(ctx, d.db, int64(fs), feed.Delta{Bytes: written.Size - r.Entry.Size})
+	want := placement{op: op, path: target, ifMatch: r.Entry.ETag(), appended: true, actor: opts.Actor}
+	e, _, err := d.place(ctx, fs, want, d.pending(fs, written), nil)
+	if err != nil {
+		return Entry{}, d.giveUp(ctx, written, err)
 	}
-	if err == nil {
-		want := placement{op: op, path: target, ifMatch: r.Entry.ETag(), appended: true, actor: opts.Actor}
-		var e Entry
-		if e, _, err = d.place(ctx, fs, want, d.pending(fs, written), nil); err == nil {
-			return e, nil
-		}
-	}
-	return Entry{}, d.giveUp(ctx, written, err)
+	return e, nil
 }
 
 // checked remembers the error of a reader that stands before others.

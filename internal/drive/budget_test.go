@@ -29,6 +29,9 @@ func TestStatements(t *testing.T) {
 		}{
 			{"stat of 16 names", 1, func() { _, _ = r.Stat(ctx, one, deep+"/first", true) }},
 			{"create of an inline file", 8, put(deep+"/second", "2")},
+			{"create of an inline file of unknown size", 8, func() {
+				_, _, _ = r.Put(ctx, one, deep+"/third", drive.PutOptions{Body: strings.NewReader("3"), Size: -1})
+			}},
 			{"create of an inline file in the root", 8, put("/second", "2")},
 			{"read", 2, func() { _ = r.read(t, deep+"/second") }},
 			{"list", 2, func() { _ = r.names(t, deep) }},

@@ -15,7 +15,10 @@ import (
 
 	"github.com/lethe-project/lethe/internal/drive"
 	"github.com/lethe-project/lethe/internal/drive/content"
+	"github.com/lethe-project/lethe/internal/drive/removal"
 	"github.com/lethe-project/lethe/internal/fault"
+	"github.com/lethe-project/lethe/internal/sqldb"
+	"github.com/lethe-project/lethe/internal/sqldb/sqldbtest"
 )
 
 // collectAll makes every task due and runs the collector until it finds none.
@@ -161,6 +164,30 @@ func TestUploadBesideRmdir(t *testing.T) {
 			}
 		}
 		r.objects(t)
+	})
+}
+
+// A tree that goes into the trash while an upload into it is completed: what is detached is
+// alive, and no upload goes there any more.
+func TestUploadBesideDetach(t *testing.T) {
+	t.Parallel()
+	sqldbtest.Each(t, owners, func(t *testing.T, db *sqldb.DB) {
+		r := setup(t, db, func(c *removal.Config) { c.TrashRetention = time.Hour })
+		r.mkdir(t, "/tree/dir")
+		id := r.begin(t, "/tree/dir/file", 5)
+		r.part(t, id, 1, "bytes")
+		reached, completed, removed := r.beside(t, "drive.CompleteUpload", 0,
+			func(ctx context.Context) error {
+				_, _, err := r.CompleteUpload(ctx, one, id, drive.CompleteOptions{})
+				return err
+			}, removeAll("/tree")(r, ""))
+		if !reached || removed != nil || code(completed) != "UploadBaseGone" {
+			t.Errorf("%t, complete: %v, remove: %v", reached, completed, removed)
+		}
+		if _, err := r.Stat(t.Context(), one, "/tree", false); code(err) != "NotFound" {
+			t.Errorf("the tree is there: %v", err)
+		}
+		r.agree(t)
 	})
 }
 

@@ -35,9 +35,10 @@ type operation struct {
 
 var (
 	genName = rapid.SampledFrom([]string{"a", "b", "c"})
-	genPath = rapid.Custom(func(t *rapid.T) string {
-		return "/" + strings.Join(rapid.SliceOfN(genName, 0, 4).Draw(t, "names"), "/")
+	genDeep = rapid.Custom(func(t *rapid.T) string {
+		return "/" + strings.Join(rapid.SliceOfN(genName, 1, 4).Draw(t, "names"), "/")
 	})
+	genPath = rapid.OneOf(genDeep, genDeep, genDeep, genDeep, rapid.Just("/"))
 	genText = rapid.Custom(func(t *rapid.T) string {
 		return strings.Repeat(genName.Draw(t, "letter"), rapid.IntRange(0, 2*inline).Draw(t, "size"))
 	})

@@ -53,27 +53,16 @@ func (d *Drive) Put(ctx context.Context, fs tree.FS, path string, opts PutOption
 	if err != nil {
 		return Entry{}, false, err
 	}
-	if opts.Size >= 0 {
-		if err := d.feed.CheckQuota(ctx, d.db, int64(fs), growth(at, opts.Size)); err != nil {
-			return Entry{}, false, err
-		}
-	}
 	began := time.Now()
-	written, err := d.write(ctx, fs, opts.Body, opts.Size, opts.SHA256)
+	written, err := d.write(ctx, op, fs, at, opts.Body, opts.Size, opts.SHA256)
 	if err != nil {
 		return Entry{}, false, err
 	}
-	if opts.Size < 0 {
-		err = d.feed.CheckQuota(ctx, d.db, int64(fs), growth(at, written.Size))
+	resolved := &at
+	if time.Since(began) > freshness {
+		resolved = nil
 	}
-	if err == nil {
-		resolved := &at
-		if time.Since(began) > freshness {
-			resolved = nil
-		}
-		e, created, err = d.place(ctx, fs, want, d.pending(fs, written), resolved)
-	}
-	if err != nil {
+	if e, created, err = d.place(ctx, fs, want, d.pending(fs, written), resolved); err != nil {
 		return Entry{}, false, d.giveUp(ctx, written, err)
 	}
 	return e, created, nil
@@ -84,13 +73,36 @@ func parse(op, path string) (tree.Path, error) {
 	return p, fault.E(op, fault.Invalid, err)
 }
 
-// write streams a body into a content that nothing names yet.
-func (d *Drive) write(ctx context.Context, fs tree.FS, body io.Reader, size int64, sha256 string) (content.Pending, error) {
+// write streams a body into a content that nothing names yet, as far as the quota allows.
+// at is where it goes; size is -1 when it is not known.
+func (d *Drive) write(ctx context.Context, op string, fs tree.FS, at spot, body io.Reader, size int64, sha256 string) (content.Pending, error) {
 	opts := content.WriteOptions{ExpectSHA256: sha256}
+	bounded := false // by a quota that is not checked yet
 	if size >= 0 {
 		opts.ExpectSize = &size
+		if err := d.feed.CheckQuota(ctx, d.db, int64(fs), growth(at, size)); err != nil {
+			return content.Pending{}, err
+		}
+	} else {
+		u, err := d.feed.Usage(ctx, d.db, int64(fs))
+		if err != nil {
+			return content.Pending{}, err
+		}
+		bounded = u.QuotaBytes > 0 || u.QuotaFiles > 0
+		if u.QuotaBytes > 0 { // an endless body ends where the quota does
+			opts.MaxSize = max(u.QuotaBytes-u.Bytes-u.Reserved+at.node.Size, 1)
+		}
 	}
-	return d.content.Write(ctx, int64(fs), body, opts)
+	written, err := d.content.Write(ctx, int64(fs), body, opts)
+	if fault.Is(err, content.CodeTooLarge) {
+		return content.Pending{}, fault.Wrap(op, fault.Full, feed.CodeQuotaExceeded, err, "the drive's quota has room for %d bytes only", opts.MaxSize)
+	}
+	if err == nil && bounded {
+		if err := d.feed.CheckQuota(ctx, d.db, int64(fs), growth(at, written.Size)); err != nil {
+			return content.Pending{}, d.giveUp(ctx, written, err)
+		}
+	}
+	return written, err
 }
 
 // giveUp hands written bytes to the collector at once, unless the failed operation may

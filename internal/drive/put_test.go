@@ -176,7 +176,9 @@ func TestQuota(t *testing.T) {
 			{"does not, unannounced", put("/b", 41, false), "QuotaExceeded"},
 			{"overwriting by less", put("/a", 50, true), "ok"},
 			{"overwriting by too much", put("/a", 101, false), "QuotaExceeded"},
-			{"a copy that does not fit", code(errOf(r.Copy(ctx, one, "/a", "/copy", drive.CopyOptions{NoReplace: true}))), "ok"},
+			{"an endless body", code(errOf(r.Put(ctx, one, "/b", drive.PutOptions{Body: endless{}, Size: -1}))), "QuotaExceeded"},
+			{"an endless append", code(errOf2(r.Append(ctx, one, "/a", drive.AppendOptions{Body: endless{}, Size: -1}))), "QuotaExceeded"},
+			{"a copy that fits just so", code(errOf(r.Copy(ctx, one, "/a", "/copy", drive.CopyOptions{NoReplace: true}))), "ok"},
 			{"one byte more", put("/c", 1, true), "QuotaExceeded"},
 			{"nothing more", put("/c", 0, true), "ok"},
 			{"a fourth file", put("/d", 0, true), "QuotaExceeded"},
@@ -198,6 +200,11 @@ func TestQuota(t *testing.T) {
 		}
 	})
 }
+
+// endless is a body that does not end.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
 func errOf(_ drive.Entry, _ bool, err error) error { return err }
 

@@ -16,6 +16,8 @@
 //     to come back to where it stood.
 //   - What a crash leaves can be reached from the root: a restart walks again, and the
 //     cursor is only a short cut.
+//   - What it computes, it computes with a turn at the processors (internal/pace), which it
+//     gives back before it blocks: requests go first, and a purge always goes on.
 //   - Memory does not grow with the number of files: metadata, one manifest and a few
 //     batches are held, and duplicates are removed by a bounded exact set.
 //

@@ -41,7 +41,7 @@ func (s *server) handler() http.Handler {
 		Authenticate: s.auth.middleware, Principal: principalOf, Caller: callerOf, RequestID: requestIDOf, Stopping: s.stopping, Logger: s.log,
 	})
 	drv := files.New(files.Config{
-		Drive: s.drives.drive, Feed: s.drives.feed, Removal: s.drives.removal,
+		Drive: s.drives.drive, Content: s.drives.content, Feed: s.drives.feed, Removal: s.drives.removal,
 		Authenticate: s.auth.middleware, Principal: callerOf, RequestID: requestIDOf, Stopping: s.stopping, Logger: s.log,
 	})
 	metrics := promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{})

@@ -263,3 +263,12 @@ func TestDashboard(t *testing.T) {
 		t.Errorf("the dashboard leaves out (-want +got):\n%s", diff)
 	}
 }
+
+func TestConnectionsAreShown(t *testing.T) {
+	t.Parallel()
+	r := start(t, config(t, t.TempDir(), nil, "--database-max-connections", "13"))
+	metrics := r.want(200, "GET", "/metrics", "", "Authorization", "").body
+	if line := "\n" + `lethe_db_connections{state="max"} 13` + "\n"; !strings.Contains(metrics, line) {
+		t.Errorf("no line %q but %q", line, grep(metrics, "lethe_db_connections"))
+	}
+}

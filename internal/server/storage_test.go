@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
+
+	"github.com/lethe-project/lethe/internal/server"
 )
 
 func TestS3SettingsRefused(t *testing.T) {

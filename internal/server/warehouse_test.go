@@ -161,6 +161,12 @@ func TestWarehousesOverHTTP(t *testing.T) {
 
 	want(200, "PATCH", "/v1/warehouses/second", `{"credentials":{"type":"static","accessKeyId":"AKIANEW00003","secretAccessKey":"`+newSecret+`"}}`)
 	want(200, "POST", secondSpace+"/n/tables", create)
+	tag := want(200, "GET", secondSpace+"/n/tables/t", "").header.Get("ETag")
+	r.want(304, "GET", secondSpace+"/n/tables/t", "", "If-None-Match", tag)
+	want(200, "PATCH", "/v1/warehouses/second", `{"storage":{"region":"eu-test-2"}}`)
+	if got := r.want(200, "GET", secondSpace+"/n/tables/t", "", "If-None-Match", tag); !strings.Contains(got.body, `"client.region":"eu-test-2"`) {
+		t.Errorf("a client that has the table is not told of the new region: %s", got.body)
+	}
 	want(204, "DELETE", secondSpace+"/n/tables/t?purgeRequested=true", "")
 	if diff := cmp.Diff(map[string]map[string]bool{"second": {"AKIANEW00003": true}}, store.signers()); diff != "" {
 		t.Errorf("who signed after the change (-want +got):\n%s", diff)

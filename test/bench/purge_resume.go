@@ -13,19 +13,19 @@ import (
 // resume is a purge whose server was killed on the way.
 type resume struct {
 	Files    int     `json:"files"`
-	KilledAt int64   `json:"killed_at"`         // data files that the store had deleted
-	Again    int64   `json:"deletes_again"`     // data files that were sent more than once
-	Percent  float64 `json:"again_percent"`     // of all files
-	Seconds  float64 `json:"seconds_after"`     // from the restart to the end
+	KilledAt int64   `json:"killed_at"`     // data files that the store had deleted
+	Again    int64   `json:"deletes_again"` // data files that were sent more than once
+	Percent  float64 `json:"again_percent"` // of all files
+	Seconds  float64 `json:"seconds_after"` // from the restart to the end
 }
 
 // leak is a purge on a store that refuses a part of the keys of each request.
 type leak struct {
-	Percent  int   `json:"percent"`
-	Files    int   `json:"files"`
-	Refused  int64 `json:"refused"`
-	Leaked   int64 `json:"leaked_files"`
-	Objects  int   `json:"objects_left"` // metadata, manifests
+	Percent int   `json:"percent"`
+	Files   int   `json:"files"`
+	Refused int64 `json:"refused"`
+	Leaked  int64 `json:"leaked_files"`
+	Objects int   `json:"objects_left"` // metadata, manifests
 }
 
 const pollStore = 2 * time.Millisecond

@@ -89,12 +89,13 @@ func settings(t *testing.T) (total time.Duration, seed uint64) {
 }
 
 func runRound(t *testing.T, db sqldbtest.Server, length time.Duration, seed uint64) {
-	w := newWorld(t, db, config{latency: 60 * time.Millisecond})
+	t.Helper()
+	w := newWorld(t, db, config{latency: 100 * time.Millisecond, batch: 10})
 	plan := plan{nodes: len(w.nodes), drops: dropsOfARound, length: length, timeout: w.cfg.timeout}
 	events := plan.schedule(seed)
 	w.namespaceAndSiblings()
 	victims := w.victims(dropsOfARound)
-	t.Logf("%s=%d, %s, %d events, %d objects to delete", envSeed, seed, length, len(events), len(w.tree())-len(w.before))
+	t.Logf("%s=%d, %s, %d events, %d objects to delete", envSeed, seed, length, len(events), w.objects()-len(w.before))
 	for _, e := range events {
 		t.Log(e)
 	}

@@ -78,8 +78,8 @@ func (p plan) schedule(seed uint64) []event {
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	var all []event
 	for i := range p.drops {
-		// Most of the time is left for purges that are under way.
-		at := between(rnd, 0, p.length*7/10)
+		// Some time is left for the purges of the last.
+		at := between(rnd, 0, p.length*17/20)
 		all = append(all, event{at: at, what: drop, number: i, node: rnd.IntN(p.nodes), sync: rnd.IntN(8) == 0})
 	}
 	for node := range p.nodes {

@@ -36,7 +36,7 @@ var shapes = []struct {
 	name string
 	make func(ctx context.Context, w *world, location string) (purgetest.Table, error)
 }{
-	{"large", synthetic(purgetest.Synthetic{Files: 800, PerManifest: 80, Exist: true})},
+	{"large", synthetic(purgetest.Synthetic{Files: 500, PerManifest: 50, Exist: true})},
 	{"many manifests", synthetic(purgetest.Synthetic{Files: 200, PerManifest: 5, Exist: true})},
 	{"files that are gone", synthetic(purgetest.Synthetic{Files: 400, PerManifest: 100})},
 	{"medium", synthetic(purgetest.Synthetic{Files: 150, Exist: true})},

@@ -314,6 +314,17 @@ func (w *world) tree() map[string]string {
 	return all
 }
 
+// objects counts the objects of the storage root.
+func (w *world) objects() (n int) {
+	w.t.Helper()
+	for _, m := range w.space.Mounts() {
+		if err := m.Bucket.List(w.t.Context(), "", func(blob.Info) error { n++; return nil }); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	return n
+}
+
 // wantUntouched asserts that the storage root holds what nobody dropped, byte for byte,
 // and nothing else: every dropped table's prefix is empty.
 func (w *world) wantUntouched() {

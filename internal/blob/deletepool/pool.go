@@ -54,7 +54,7 @@ type Config struct {
 	// Pace shares the processors between requests to the server and what a bucket computes;
 	// nil leaves that to the scheduler.
 	Pace       *pace.Governor
-	Logger     *slog.Logger  // discards
+	Logger     *slog.Logger // discards
 	Registerer prometheus.Registerer
 }
 

@@ -40,6 +40,7 @@ type deletion struct {
 // blob.MaxDelete of them a request. Keys that XML cannot carry, or that the answer does
 // not name, go one by one.
 func (b *Bucket) DeleteMany(ctx context.Context, keys []blob.Key) []blob.Result {
+	defer pace.Of(ctx).Pause()
 	d := &deletion{Bucket: b, began: time.Now(), results: make([]blob.Result, len(keys)), at: make(map[string][]int, len(keys))}
 	var bulk, single []string
 	for i, key := range keys {
@@ -93,9 +94,7 @@ func (d *deletion) late(ctx context.Context) *blob.Error {
 
 // together makes one bulk request and returns the names that its answer leaves out.
 func (d *deletion) together(ctx context.Context, names []string) (unnamed []string) {
-	section := pace.Of(ctx)
-	section.Step()
-	defer section.Pause()
+	pace.Of(ctx).Step()
 	err := d.late(ctx)
 	var out *awss3.DeleteObjectsOutput
 	if err == nil {

@@ -15,8 +15,8 @@ import (
 // way, computes with one, and gives it back.
 func TestPacedDeletes(t *testing.T) {
 	t.Parallel()
-	g := pace.New(pace.Config{Slots: 1})
-	free := func(where string) {
+	free := func(t *testing.T, g *pace.Governor, where string) {
+		t.Helper()
 		got := make(chan struct{})
 		go func() {
 			defer close(got)
@@ -40,14 +40,15 @@ func TestPacedDeletes(t *testing.T) {
 		"refused in all": {700, 503, blob.Failed},
 	} {
 		t.Run(name, func(t *testing.T) {
+			g := pace.New(pace.Config{Slots: 1})
 			b := open(t, stub(t, after(func(w http.ResponseWriter, r *http.Request) {
 				if r.Method == http.MethodDelete {
-					free("while the store works")
+					free(t, g, "while the store works")
 					w.WriteHeader(tt.status)
 					return
 				}
 				names := wanted(t, r)
-				free("while the store works")
+				free(t, g, "while the store works")
 				if tt.status != 200 {
 					refuse(w, tt.status, "SlowDown")
 					return
@@ -57,7 +58,7 @@ func TestPacedDeletes(t *testing.T) {
 					_, _ = fmt.Fprintf(w, "%s<Deleted><Key>%s</Key></Deleted>", map[bool]string{true: "<DeleteResult>"}[i == 0], name)
 					if i == len(names)/2 {
 						_ = http.NewResponseController(w).Flush()
-						free("while it waits for the rest of the answer")
+						free(t, g, "while it waits for the rest of the answer")
 					}
 				}
 				_, _ = fmt.Fprint(w, "</DeleteResult>")
@@ -67,7 +68,7 @@ func TestPacedDeletes(t *testing.T) {
 				keys = append(keys, blob.Key(fmt.Sprintf("%s/%d", strings.Repeat("long/", 20), i)))
 			}
 			results := b.DeleteMany(pace.With(t.Context(), g.Section()), keys)
-			free("at its end")
+			free(t, g, "at its end")
 			for _, r := range results {
 				if r.Outcome != tt.want {
 					t.Fatalf("%+v, want %v", r, tt.want)

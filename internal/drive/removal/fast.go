@@ -59,7 +59,7 @@ func (m *Removal) fast(ctx context.Context, req Request, was tree.Node) (counts 
 		}
 		return m.step(ctx, "fast.marked")
 	}
-	err = m.db.Tx(ctx, func(tx *sqldb.Tx) error {
+	err = m.sweeper.Tx(ctx, func(tx *sqldb.Tx) error {
 		err := body(tx)
 		if tx.Dialect().Classify(err) == sqldb.ClassLockWait {
 			contended = true

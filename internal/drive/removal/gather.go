@@ -34,7 +34,8 @@ func (s *sweep) gather(ctx context.Context) (batch, error) {
 	var b batch
 	limit := s.m.batch
 	seen, cut := 0, false
-	for rows := 0; len(s.todo) > 0 && rows < limit && len(b.dirs) < limit && len(s.done) < s.m.held; {
+	// Nearly full is full: the last rows would be looked for one directory at a time.
+	for rows := 0; len(s.todo) > 0 && rows < limit-limit/16 && len(b.dirs) < limit && len(s.done) < s.m.held; {
 		// As many directories as should fit, by what this gather has seen of them.
 		n := s.window
 		switch {

@@ -104,7 +104,7 @@ func (m *Removal) newJobs() *job.Store {
 			}
 			return m.mark(ctx, tx, j.FS)
 		},
-		Retrying: func(ctx context.Context, tx *sqldb.Tx, row job.Row, _ job.RetryOptions) error {
+		Retrying: func(_ context.Context, _ *sqldb.Tx, row job.Row, _ job.RetryOptions) error {
 			return m.notRestored(row)
 		},
 		FilesLeft: func(row job.Row) bool { return row.State != job.Succeeded && row.Phase != phaseRestored },

@@ -13,19 +13,18 @@ import (
 // loop is the goroutine for what has no lease: files of the trash that are due, and drives
 // whose full audit is.
 type loop struct {
-	ctx    context.Context //nolint:containedctx // the loop's own life, which outlives the requests
 	cancel context.CancelFunc
 	done   sync.WaitGroup
-	look   chan struct{}
+	look   chan struct{} // asks for a round at once
 }
 
 // Start begins to work on jobs.
 func (m *Removal) Start() {
-	m.loop.ctx, m.loop.cancel = context.WithCancel(context.Background())
-	m.loop.look = make(chan struct{}, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	m.loop.cancel = cancel
 	m.runner.Start()
 	m.audits.Start()
-	m.loop.done.Go(m.patrol)
+	m.loop.done.Go(func() { m.patrol(ctx) })
 }
 
 // Stop gives the jobs back and waits for all goroutines, or for the end of ctx.
@@ -51,19 +50,19 @@ func (m *Removal) wake() {
 	m.runner.Wake()
 	select {
 	case m.loop.look <- struct{}{}:
-	default: // it will look anyway, or was not started
+	default: // it will look anyway
 	}
 }
 
-func (m *Removal) patrol() {
+func (m *Removal) patrol(ctx context.Context) {
 	every := time.NewTicker(m.jobs.Config().PollInterval)
 	defer every.Stop()
 	for {
-		if err := m.patrolOnce(m.loop.ctx); err != nil && m.loop.ctx.Err() == nil {
-			m.log.WarnContext(m.loop.ctx, "trash or audits not looked at", "error", err)
+		if err := m.patrolOnce(ctx); err != nil && ctx.Err() == nil {
+			m.log.WarnContext(ctx, "trash or audits not looked at", "error", err)
 		}
 		select {
-		case <-m.loop.ctx.Done():
+		case <-ctx.Done():
 			return
 		case <-m.loop.look:
 		case <-every.C:

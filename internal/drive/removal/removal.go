@@ -164,7 +164,7 @@ func New(cfg Config) *Removal {
 	cfg = cfg.withDefaults()
 	m := &Removal{
 		cfg: cfg, db: cfg.DB, sweeper: cfg.DB.Sweeper(), tree: cfg.Tree, content: cfg.Content, feed: cfg.Feed, log: cfg.Logger,
-		metrics: newMetrics(cfg.Registerer), batch: cfg.BatchSize, held: maxHeld,
+		metrics: newMetrics(cfg.Registerer), batch: cfg.BatchSize, held: maxHeld, loop: loop{look: make(chan struct{}, 1)},
 	}
 	if m.db.Dialect().Name == sqldb.MySQL {
 		m.batch = min(m.batch, 500)

@@ -26,7 +26,8 @@ type Request struct {
 	Actor     string
 	RequestID string // for the log
 
-	operation string // identity of this delete
+	operation string     // identity of this delete
+	meant     tree.Inode // the directory that the path named first; 0 for none
 }
 
 // Result says what a delete did.
@@ -70,6 +71,7 @@ func (m *Removal) RemoveAll(ctx context.Context, req Request) (res Result, err e
 	if node.Kind != tree.Directory {
 		return m.removeFile(ctx, req, res)
 	}
+	req.meant = node.Inode // another one under its name was made since: this one is gone
 	if m.cfg.TrashRetention <= 0 {
 		done, err := m.tryFast(ctx, req, node, &res)
 		if err != nil || done {
@@ -143,7 +145,7 @@ func (m *Removal) removeFile(ctx context.Context, req Request, res Result) (Resu
 			}
 			node := at.Last()
 			if node.Kind == tree.Directory {
-				return tree.ErrMoved
+				return noSuchPath(req) // the file was gone before that was made
 			}
 			if err := m.tree.LockShared(ctx, tx, req.FS, node.Parent); err != nil {
 				return err
@@ -203,11 +205,17 @@ func (m *Removal) target(ctx context.Context, r sqldb.Reader, req Request) (tree
 	case err != nil:
 		return at, err
 	case !at.Exists():
-		return at, fault.New("removal.RemoveAll", fault.NotFound, CodeNoSuchPath, "%s does not exist", req.Path)
+		return at, noSuchPath(req)
 	case req.Match != nil && !req.Match(at.Last()):
 		return at, fault.New("removal.RemoveAll", fault.Precondition, CodePrecondition, "%s is not what If-Match names", req.Path)
+	case req.meant != 0 && at.Last().Inode != req.meant:
+		return at, noSuchPath(req)
 	}
 	return at, nil
+}
+
+func noSuchPath(req Request) error {
+	return fault.New("removal.RemoveAll", fault.NotFound, CodeNoSuchPath, "%s does not exist", req.Path)
 }
 
 // again runs an operation until nothing moves under it. ErrDeleteIncomplete when that
@@ -255,7 +263,7 @@ func (m *Removal) count(ctx context.Context, fs tree.FS, node tree.Node, limit i
 		todo = todo[:len(todo)-len(part)]
 		part = sortedSet(part)
 		room := limit - int(counts.Nodes())
-		entries, err := m.tree.Children(ctx, m.sweeper, fs, part, room+1)
+		entries, err := m.tree.Children(ctx, m.db, fs, part, room+1)
 		if err != nil {
 			return counts, false, err
 		}

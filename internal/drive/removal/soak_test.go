@@ -121,6 +121,7 @@ func (c *client) path(least int) string {
 }
 
 func (c *client) once(t *testing.T) {
+	t.Helper()
 	ctx, fs := t.Context(), c.w.fs
 	var op string
 	var err error

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lethe-project/lethe/internal/drive/tree"
+	"github.com/lethe-project/lethe/internal/fault"
 	"github.com/lethe-project/lethe/internal/job"
 	"github.com/lethe-project/lethe/internal/sqldb"
 )
@@ -72,8 +73,10 @@ func (m *Removal) sweep(ctx context.Context, run session) error {
 			m.metrics.incomplete.WithLabelValues("cancelled").Inc()
 			return job.ErrCancelled
 		}
-	case fromLocks(err):
+	case fault.KindOf(err) == fault.Busy:
+		// Contention is not the job's fault, and ends: it counts like an outage.
 		m.metrics.incomplete.WithLabelValues("lock_wait").Inc()
+		return job.Outage(err)
 	}
 	return err
 }
@@ -172,8 +175,8 @@ func (s *sweep) tx(ctx context.Context, work func(tx *sqldb.Tx) (Counts, error))
 			if tries++; tries > 1 {
 				m.metrics.retries.Inc()
 			}
-			err := m.jobs.SaveIn(ctx, tx, s.lease, s.counts.point(), s.counts.json(), further(s.job.Point(), s.counts.point()))
-			if err != nil && !(m.cfg.lax.noFence && errors.Is(err, job.ErrLeaseLost)) {
+			err := m.fenced(m.jobs.SaveIn(ctx, tx, s.lease, s.counts.point(), s.counts.json(), further(s.job.Point(), s.counts.point())))
+			if err != nil {
 				return err
 			}
 			got, err = work(tx)
@@ -243,8 +246,7 @@ func (s *sweep) finish(ctx context.Context) (gone bool, err error) {
 	end := s.counts.plus(Counts{Directories: 1, Transactions: 1})
 	err = m.again(ctx, func() error {
 		return m.sweeper.Tx(ctx, func(tx *sqldb.Tx) error {
-			err := m.jobs.SucceedIn(ctx, tx, s.lease, end.point(), end.json())
-			if err != nil && !(m.cfg.lax.noFence && errors.Is(err, job.ErrLeaseLost)) {
+			if err := m.fenced(m.jobs.SucceedIn(ctx, tx, s.lease, end.point(), end.json())); err != nil {
 				return err
 			}
 			locked, err := m.tree.LockDirectories(ctx, tx, fs, []tree.Inode{root})
@@ -296,8 +298,13 @@ func (m *Removal) confirmEnd(l job.Lease) sqldb.Option {
 	})
 }
 
-// fromLocks reports whether contention outlasted every try.
-func fromLocks(err error) bool { return errors.Is(err, ErrDeleteIncomplete) }
+// fenced is the answer of the write that begins a transaction.
+func (m *Removal) fenced(err error) error {
+	if m.cfg.lax.noFence && errors.Is(err, job.ErrLeaseLost) {
+		return nil
+	}
+	return err
+}
 
 // sortedSet returns ids in order, each once, in a slice of its own.
 func sortedSet(ids []tree.Inode) []tree.Inode {

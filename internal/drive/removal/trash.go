@@ -110,6 +110,7 @@ const (
 	dueFiles sqldb.Statement = `SELECT id, fs_id, root_inode FROM drive_delete_job WHERE kind = 'FILE' AND state = 'PENDING' AND available_at <= (SELECT {now}) AND paused = 0
 		ORDER BY available_at LIMIT ?`
 	holdFiles sqldb.Statement = `SELECT id, root_inode FROM drive_delete_job WHERE id {in} AND kind = 'FILE' AND state = 'PENDING' AND paused = 0 ORDER BY id {for update}`
+	failFile  sqldb.Statement = `UPDATE drive_delete_job SET state = 'FAILED', last_error = ?, updated_at = {now} WHERE id = ? AND kind = 'FILE' AND state = 'PENDING'`
 	endFiles  sqldb.Statement = `UPDATE drive_delete_job SET state = 'SUCCEEDED', progress = ?, updated_at = {now} WHERE id {in} AND kind = 'FILE' AND state = 'PENDING'`
 )
 
@@ -121,19 +122,46 @@ func (m *Removal) SweepFiles(ctx context.Context) (total int, err error) {
 		if err != nil || len(due) == 0 {
 			return total, err
 		}
-		n := 0
-		err = m.again(ctx, func() error {
-			return m.sweeper.Tx(ctx, func(tx *sqldb.Tx) (err error) {
-				n, err = m.endFiles(ctx, tx, fs, due)
-				return err
-			})
-		})
+		n, err := m.fileBatch(ctx, fs, due)
+		if errors.Is(err, errDamaged) || errors.Is(err, ErrDeleteIncomplete) {
+			n, err = m.oneByOne(ctx, fs, due) // so that one does not hold up the rest
+		}
+		total += n
 		if err != nil {
 			return total, fmt.Errorf("removal: files of the trash: %w", err)
 		}
-		m.metrics.nodes.Add(float64(n))
-		total += n
 	}
+}
+
+func (m *Removal) fileBatch(ctx context.Context, fs tree.FS, due sqldb.IDs) (n int, err error) {
+	err = m.again(ctx, func() error {
+		return m.sweeper.Tx(ctx, func(tx *sqldb.Tx) (err error) {
+			n, err = m.endFiles(ctx, tx, fs, due)
+			return err
+		})
+	})
+	if err != nil {
+		return 0, err
+	}
+	m.metrics.nodes.Add(float64(n))
+	return n, nil
+}
+
+// oneByOne makes what cannot go FAILED, where people see it.
+func (m *Removal) oneByOne(ctx context.Context, fs tree.FS, due sqldb.IDs) (total int, err error) {
+	for _, id := range due {
+		n, err := m.fileBatch(ctx, fs, sqldb.IDs{id})
+		total += n
+		if errors.Is(err, errDamaged) {
+			m.log.ErrorContext(ctx, "file of the trash not deleted", "job", m.jobs.Name(job.ID(id)), "fs", int64(fs), "error", err)
+			m.metrics.failed.Inc()
+			_, err = m.sweeper.Exec(ctx, failFile, err.Error(), id)
+		}
+		if err != nil {
+			return total, err
+		}
+	}
+	return total, nil
 }
 
 // dueFiles reads the oldest due rows, of one drive.

@@ -244,6 +244,35 @@ func TestFileBatches(t *testing.T) {
 	})
 }
 
+// TestDamagedFile makes the row of a file that cannot go FAILED, and lets the others go.
+func TestDamagedFile(t *testing.T) {
+	t.Parallel()
+	each(t, withTrash, func(t *testing.T, w *world) {
+		w.put("/a", "/b", "/c")
+		bad := w.inode("/b")
+		ids := []job.ID{w.drop("/a"), w.drop("/b"), w.drop("/c")}
+		w.exec(1, "UPDATE inodes SET nlink = 0 WHERE fs_id = ? AND inode_id = ?", int64(w.fs), int64(bad))
+		_, err := w.removal.EmptyAll(t.Context(), w.fs)
+		must(t, err)
+		n, err := w.removal.SweepFiles(t.Context())
+		if n != 2 || err != nil {
+			t.Errorf("%d went, %v", n, err)
+		}
+		for i, want := range []job.State{job.Succeeded, job.Failed, job.Succeeded} {
+			if j := w.job(ids[i]); j.State != want || (j.LastError == "") != (want == job.Succeeded) {
+				t.Errorf("job %d is %s: %s", ids[i], j.State, j.LastError)
+			}
+		}
+		w.exec(1, "UPDATE inodes SET nlink = 1 WHERE fs_id = ? AND inode_id = ?", int64(w.fs), int64(bad))
+		_, err = w.removal.Retry(t.Context(), w.fs, ids[1])
+		must(t, err)
+		_, err = w.removal.SweepFiles(t.Context())
+		must(t, err)
+		w.wantEmpty()
+		w.check()
+	})
+}
+
 // TestRestoreOrSweep lets restores and workers want the same jobs: each job has one end.
 func TestRestoreOrSweep(t *testing.T) {
 	t.Parallel()

@@ -14,10 +14,12 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/lethe-project/lethe/internal/drive"
+	"github.com/lethe-project/lethe/internal/drive/content"
 	"github.com/lethe-project/lethe/internal/drive/feed"
 	"github.com/lethe-project/lethe/internal/drive/removal"
 	"github.com/lethe-project/lethe/internal/drive/tree"
@@ -25,9 +27,10 @@ import (
 	"github.com/lethe-project/lethe/internal/tenant"
 )
 
-// Config of the face. Drive, Feed, Removal and Principal are required.
+// Config of the face. Drive, Content, Feed, Removal and Principal are required.
 type Config struct {
 	Drive   *drive.Drive
+	Content *content.Store
 	Feed    *feed.Store
 	Removal *removal.Removal
 	// Authenticate wraps the handler and puts the caller into the context, or answers
@@ -113,6 +116,17 @@ var routes = []route{
 	{http.MethodPost, "/v1/trash/{id}/restore", "", (*edge).restore},
 	{http.MethodDelete, "/v1/trash/{id}", "", (*edge).emptyOne},
 	{http.MethodPost, "/v1/reconcile", "", (*edge).reconcile},
+	{http.MethodPost, "/v1/scrub", "", (*edge).scrub},
+}
+
+// Operations lists "METHOD pattern" of every route, once each.
+func Operations() (list []string) {
+	for _, r := range routes {
+		if op := r.method + " " + strings.ReplaceAll(r.pattern, "...", ""); !slices.Contains(list, op) {
+			list = append(list, op)
+		}
+	}
+	return list
 }
 
 // Serves reports whether a request's escaped path belongs to this face.

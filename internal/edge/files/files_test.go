@@ -9,12 +9,35 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lethe-project/lethe/internal/edge/files"
+	"github.com/lethe-project/lethe/test/responder"
 )
+
+// TestDescribed: each route is in api/openapi.yaml, and everything that it says of this
+// face is a route.
+func TestDescribed(t *testing.T) {
+	t.Parallel()
+	all := responder.NewAPI(t).Operations()
+	routes := files.Operations()
+	for _, op := range routes {
+		if !slices.Contains(all, op) {
+			t.Errorf("%s is not described", op)
+		}
+	}
+	for _, op := range all {
+		_, pattern, _ := strings.Cut(op, " ")
+		if files.Serves(strings.ReplaceAll(pattern, "{path}", "x")) && !slices.Contains(routes, op) {
+			t.Errorf("%s is described, and no route", op)
+		}
+	}
+}
 
 func TestFile(t *testing.T) {
 	t.Parallel()
@@ -440,6 +463,7 @@ func TestTwoTenants(t *testing.T) {
 		{"POST", "/v1/uploads", `{"path":"/theirs/x"}`},
 		{"POST", "/v1/check", ""},
 		{"POST", "/v1/reconcile", ""},
+		{"POST", "/v1/scrub", ""},
 		{"GET", "/v1/events?path=/theirs", ""},
 	} {
 		for _, caller := range []string{"scoped", "catalog"} {
@@ -572,6 +596,10 @@ func TestQuota(t *testing.T) {
 	}
 	var check struct{ OK bool }
 	b.do("POST", "/v1/check", "").want(200).decode(&check)
+	b.do("POST", "/v1/scrub", "").want(200)
+	b.do("POST", "/v1/scrub?repair=true", "").want(200)
+	b.do("POST", "/v1/reconcile?dry-run=true", "").want(200)
+	b.do("POST", "/v1/reconcile", "").want(202)
 	if !check.OK {
 		t.Error("the counters are wrong")
 	}

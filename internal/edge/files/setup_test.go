@@ -25,9 +25,16 @@ import (
 	"github.com/lethe-project/lethe/internal/job"
 	"github.com/lethe-project/lethe/internal/sqldb"
 	"github.com/lethe-project/lethe/internal/tenant"
+	"github.com/lethe-project/lethe/test/responder"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// described is api/openapi.yaml, to which every answer of these tests is held.
+var (
+	once      sync.Once
+	described *responder.API
+)
 
 // bench is a face over a real drive, with two tenants.
 type bench struct {
@@ -70,6 +77,7 @@ func open(tb testing.TB, o options) *bench {
 	if err := db.Migrate(tb.Context(), tree.Migrations, content.Migrations, feed.Migrations, removal.Migrations); err != nil {
 		tb.Fatal(err)
 	}
+	once.Do(func() { described = responder.NewAPI(tb) })
 	b := &bench{tb: tb, as: "ann", bucket: mem.New(), log: &bytes.Buffer{}}
 	t := tree.New(db)
 	b.feed = feed.New(feed.Config{DB: db, Interval: 10 * time.Millisecond})
@@ -91,7 +99,7 @@ func open(tb testing.TB, o options) *bench {
 	tb.Cleanup(sequencer.Stop)
 	stopping := make(chan struct{})
 	handler := files.New(files.Config{
-		Drive: d, Feed: b.feed, Removal: b.removal, Heartbeat: o.heartbeat, Stopping: stopping,
+		Drive: d, Content: contents, Feed: b.feed, Removal: b.removal, Heartbeat: o.heartbeat, Stopping: stopping,
 		Authenticate: func(next http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, callers[r.Header.Get("X-Test-Caller")])))
@@ -156,6 +164,10 @@ func (b *bench) do(method, target, body string, headers ...string) answer {
 	a := answer{b: b, what: method + " " + target, status: resp.StatusCode, header: resp.Header}
 	if a.body, err = io.ReadAll(resp.Body); err != nil {
 		b.tb.Fatalf("%s: %v", a.what, err)
+	}
+	path, _, _ := strings.Cut(target, "?")
+	for _, problem := range described.Check(method, path, a.status, a.header, a.body) {
+		b.tb.Errorf("%s: %d: api/openapi.yaml: %s: %.300s", a.what, a.status, problem, a.body)
 	}
 	return a
 }

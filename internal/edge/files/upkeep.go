@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/lethe-project/lethe/internal/drive"
+	"github.com/lethe-project/lethe/internal/drive/content"
 	"github.com/lethe-project/lethe/internal/tenant"
 )
 
@@ -84,5 +85,32 @@ func (e *edge) reconcile(c *call) error {
 		return err
 	}
 	e.write(c, http.StatusOK, map[string]any{"found": found})
+	return nil
+}
+
+// scrub answers POST /v1/scrub: the store is listed against the contents. With repair=true
+// unreferenced objects that are old enough go.
+func (e *edge) scrub(c *call) error {
+	if err := c.administrator(); err != nil {
+		return err
+	}
+	repair, err := c.flag("repair")
+	if err != nil {
+		return err
+	}
+	seen, err := e.Content.Scrub(c.ctx(), int64(c.fs), content.ScrubOptions{Queue: repair})
+	if repair {
+		e.audit(c.ctx(), c, "drive.scrub", "/", "", err)
+	}
+	if err != nil {
+		return err
+	}
+	samples := seen.Samples
+	if samples == nil {
+		samples = []string{}
+	}
+	e.write(c, http.StatusOK, map[string]any{
+		"objects": seen.Objects, "bytes": seen.Bytes, "stray": seen.Stray, "queued": seen.Queued, "foreign": seen.Foreign, "missing": seen.Missing, "samples": samples,
+	})
 	return nil
 }

@@ -3,19 +3,21 @@ package iceberg
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"strings"
 
 	"github.com/lethe-project/lethe/internal/catalog"
 )
 
 // etag is the strong entity tag of a load. Metadata files never change, so their place
-// is enough.
-func etag(l *catalog.Loaded, refs bool) string {
+// is enough, with what the answer tells besides: how the files are reached.
+func etag(l *catalog.Loaded, refs bool, config map[string]string) string {
 	mode := "all"
 	if refs {
 		mode = "refs"
 	}
-	sum := sha256.Sum256([]byte(mode + "\n" + l.MetadataLocation))
+	reach, _ := json.Marshal(config) // sorted by key; strings always can be encoded
+	sum := sha256.Sum256([]byte(mode + "\n" + string(reach) + "\n" + l.MetadataLocation))
 	return `"` + hex.EncodeToString(sum[:16]) + `"`
 }
 

@@ -135,7 +135,7 @@ func (e *edge) loadTable(c *call) error {
 	if err != nil {
 		return err
 	}
-	if tag := etag(loaded, refs); noneMatch(c.r.Header.Values("If-None-Match"), tag) {
+	if tag := etag(loaded, refs, c.warehouse.ClientConfig); noneMatch(c.r.Header.Values("If-None-Match"), tag) {
 		c.w.Header().Set("ETag", tag)
 		c.w.WriteHeader(http.StatusNotModified)
 		return nil
@@ -150,7 +150,7 @@ func (e *edge) loaded(c *call, l *catalog.Loaded, refs bool) error {
 		doc = l.Table.RefsOnlyJSON()
 	}
 	if l.MetadataLocation != "" {
-		c.w.Header().Set("ETag", etag(l, refs))
+		c.w.Header().Set("ETag", etag(l, refs, c.warehouse.ClientConfig))
 	}
 	return e.document(c, l.MetadataLocation, doc)
 }

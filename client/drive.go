@@ -46,11 +46,12 @@ type Entry struct {
 // IsDir reports whether e is a directory.
 func (e Entry) IsDir() bool { return e.Type == DirectoryType }
 
-// fsPath is the escaped path of a request about a drive's path.
+// fsPath is the escaped path of a request about a drive's path. Every byte arrives as it
+// is, a dot component too: the server refuses it, and nothing on the way resolves it.
 func fsPath(path string) string {
 	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	for i, p := range parts {
-		parts[i] = url.PathEscape(p)
+		parts[i] = segment(p)
 	}
 	return "/v1/fs/" + strings.Join(parts, "/")
 }
@@ -66,6 +67,9 @@ func (d Drive) Lstat(ctx context.Context, path string) (Entry, error) {
 }
 
 func (d Drive) stat(ctx context.Context, path string, query url.Values) (e Entry, err error) {
+	if err := absolute(path); err != nil {
+		return e, err
+	}
 	_, err = d.c.do(ctx, request{method: http.MethodGet, path: fsPath(path), query: query, into: &e})
 	return e, err
 }
@@ -115,42 +119,70 @@ func (o ChangeOptions) header() map[string]string {
 	return h
 }
 
-func (d Drive) operate(ctx context.Context, path, op string, opts ChangeOptions, body any) (e Entry, err error) {
+// plain reports that a change with these options may be sent again: it does the same
+// when it is done twice.
+func (o ChangeOptions) plain() bool { return o.IfMatch == "" && !o.NoReplace }
+
+func (d Drive) operate(ctx context.Context, path, op string, opts ChangeOptions, again bool, body any) (e Entry, err error) {
+	if err := absolute(path); err != nil {
+		return e, err
+	}
 	_, err = d.c.do(ctx, request{
-		method: http.MethodPost, path: fsPath(path), query: url.Values{"op": {op}}, header: opts.header(), body: body, into: &e,
+		method: http.MethodPost, path: fsPath(path), query: url.Values{"op": {op}}, header: opts.header(), body: body, into: &e, again: again,
 	})
 	return e, err
 }
 
-// Mkdir makes a directory; with parents, those above it too, and one that is there
-// already is no error.
-func (d Drive) Mkdir(ctx context.Context, path string, parents bool) (Entry, error) {
-	return d.operate(ctx, path, "mkdir", ChangeOptions{}, map[string]bool{"parents": parents})
+// MkdirOptions of Mkdir.
+type MkdirOptions struct {
+	Parents bool   // make those above it too; one that is there already is no error
+	Mode    uint32 // permission bits of a new directory, 0 means 0755
 }
 
-// Rename moves an entry. A file replaces a file, a directory an empty directory only.
+// Mkdir makes a directory.
+func (d Drive) Mkdir(ctx context.Context, path string, opts MkdirOptions) (Entry, error) {
+	body := map[string]any{"parents": opts.Parents}
+	if opts.Mode != 0 {
+		body["mode"] = octal(opts.Mode)
+	}
+	return d.operate(ctx, path, "mkdir", ChangeOptions{}, opts.Parents, body)
+}
+
+// Rename moves an entry. A file replaces a file, a directory an empty directory only. It
+// is never sent again.
 func (d Drive) Rename(ctx context.Context, from, to string, opts ChangeOptions) (Entry, error) {
-	return d.operate(ctx, from, "rename", opts, map[string]string{"to": to})
+	return d.operate(ctx, from, "rename", opts, false, map[string]string{"to": to})
 }
 
 // Copy copies a file within the drive: no bytes travel.
 func (d Drive) Copy(ctx context.Context, from, to string, opts ChangeOptions) (Entry, error) {
-	return d.operate(ctx, from, "copy", opts, map[string]string{"to": to})
+	return d.operate(ctx, from, "copy", opts, opts.plain(), map[string]string{"to": to})
 }
 
-// Link gives a file another name.
+// Link gives a file another name. It is never sent again.
 func (d Drive) Link(ctx context.Context, path, to string) (Entry, error) {
-	return d.operate(ctx, path, "link", ChangeOptions{}, map[string]string{"to": to})
+	return d.operate(ctx, path, "link", ChangeOptions{}, false, map[string]string{"to": to})
 }
 
-// Symlink makes a symbolic link at path.
+// Symlink makes a symbolic link at path. It is never sent again.
 func (d Drive) Symlink(ctx context.Context, path, target string) (Entry, error) {
-	return d.operate(ctx, path, "symlink", ChangeOptions{}, map[string]string{"target": target})
+	return d.operate(ctx, path, "symlink", ChangeOptions{}, false, map[string]string{"target": target})
 }
 
 // Chmod sets the permission bits.
 func (d Drive) Chmod(ctx context.Context, path string, mode uint32, opts ChangeOptions) (Entry, error) {
-	return d.operate(ctx, path, "chmod", opts, map[string]string{"mode": "0" + strconv.FormatUint(uint64(mode), 8)})
+	return d.operate(ctx, path, "chmod", opts, opts.plain(), map[string]string{"mode": octal(mode)})
+}
+
+func octal(mode uint32) string { return "0" + strconv.FormatUint(uint64(mode), 8) }
+
+// Permissions are the permission bits of Mode.
+func (e Entry) Permissions() uint32 {
+	bits, err := strconv.ParseUint(e.Mode, 8, 32)
+	if err != nil {
+		return 0 // a server of another age
+	}
+	return uint32(bits)
 }
 
 type tagsBody struct {
@@ -169,52 +201,7 @@ func (d Drive) Tag(ctx context.Context, path string, set map[string]string, remo
 	var body tagsBody
 	_, err := d.c.do(ctx, request{
 		method: http.MethodPost, path: fsPath(path), query: url.Values{"op": {"tag"}},
-		body: map[string]any{"set": set, "remove": remove}, into: &body,
+		body: map[string]any{"set": set, "remove": remove}, into: &body, again: true,
 	})
 	return body.Tags, err
-}
-
-// DriveUsage is what the drive holds and may hold; quotas of 0 are none.
-type DriveUsage struct {
-	Bytes      int64 `json:"bytes"`
-	Files      int64 `json:"files"`
-	Reserved   int64 `json:"reserved"` // announced by uploads
-	QuotaBytes int64 `json:"quotaBytes"`
-	QuotaFiles int64 `json:"quotaFiles"`
-}
-
-// Usage returns what the drive holds, its trash included.
-func (d Drive) Usage(ctx context.Context) (u DriveUsage, err error) {
-	_, err = d.c.do(ctx, request{method: http.MethodGet, path: "/v1/usage", into: &u})
-	return u, err
-}
-
-// DriveCheck compares the counters of a drive with what is there.
-type DriveCheck struct {
-	OK       bool       `json:"ok"`
-	Counted  DriveUsage `json:"counted"`
-	Recorded DriveUsage `json:"recorded"`
-	Problems []string   `json:"problems"`
-}
-
-// Check has the server recompute the drive's counters.
-func (d Drive) Check(ctx context.Context) (r DriveCheck, err error) {
-	_, err = d.c.do(ctx, request{method: http.MethodPost, path: "/v1/check", into: &r})
-	return r, err
-}
-
-// Reconcile has the drive looked through for what nothing reaches, and repaired in the
-// background.
-func (d Drive) Reconcile(ctx context.Context) error {
-	_, err := d.c.do(ctx, request{method: http.MethodPost, path: "/v1/reconcile"})
-	return err
-}
-
-// DryReconcile counts, by class, what a reconcile would repair, and changes nothing.
-func (d Drive) DryReconcile(ctx context.Context) (map[string]int64, error) {
-	var body struct {
-		Found map[string]int64 `json:"found"`
-	}
-	_, err := d.c.do(ctx, request{method: http.MethodPost, path: "/v1/reconcile", query: url.Values{"dry-run": {"true"}}, into: &body})
-	return body.Found, err
 }

@@ -28,7 +28,7 @@ func (s JobState) Ended() bool { return s == Succeeded || s == Failed || s == Ca
 // Job is one delete that the server owns until it is finished.
 type Job struct {
 	Job             string          `json:"job"`  // its name, such as purge-42
-	Kind            string          `json:"kind"` // purge
+	Kind            string          `json:"kind"` // purge or delete
 	State           JobState        `json:"state"`
 	Attempts        int             `json:"attempts"` // failures without progress, in a row
 	Phase           string          `json:"phase,omitempty"`
@@ -50,8 +50,9 @@ type JobObject struct {
 	Warehouse string    `json:"warehouse"`
 	Namespace Namespace `json:"namespace"`
 	Name      string    `json:"name"`
-	Type      string    `json:"type"` // TABLE or VIEW
+	Type      string    `json:"type"` // TABLE or VIEW; TREE or FILE of a drive
 	Location  string    `json:"location"`
+	Path      string    `json:"path,omitempty"` // in the drive, before it was deleted
 }
 
 // Identifier returns the name that the object had.
@@ -68,6 +69,9 @@ type Counts struct {
 	Failed    int64            `json:"failed"`    // not deleted
 	Damaged   int64            `json:"damaged"`   // metadata that cannot be read
 	Leftovers int64            `json:"leftovers"` // found afterwards, and left alone
+	// Of a drive's tree.
+	Directories  int64 `json:"directories"`
+	Transactions int64 `json:"transactions"`
 }
 
 // SkippedTotal sums the reasons.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -22,6 +23,8 @@ type Removed struct {
 	Bytes        int64    `json:"bytes"`
 	Transactions int64    `json:"transactions"`
 	ElapsedMS    int64    `json:"elapsedMs"`
+	// InTrash says that what was deleted lies in the trash, as Job, and can be restored.
+	InTrash bool `json:"inTrash,omitempty"`
 }
 
 // ErrDirectoryNotEmpty is the plain delete of a directory that has entries.
@@ -45,11 +48,7 @@ func (e *JobFailedError) Error() string {
 
 // removeError puts the sentinel of a code in front of the server's answer.
 func removeError(err error) error {
-	var answer *Error
-	if !errors.As(err, &answer) {
-		return err
-	}
-	switch answer.Code {
+	switch CodeOf(err) {
 	case "DirectoryNotEmpty":
 		return fmt.Errorf("%w: %w", ErrDirectoryNotEmpty, err)
 	case "DeleteIncomplete":
@@ -58,10 +57,85 @@ func removeError(err error) error {
 	return err
 }
 
-// Remove deletes a file, a symbolic link or an empty directory.
+// Remove deletes a file, a symbolic link or an empty directory. Without IfMatch it means
+// what the path names when it is sent: sent again after an answer was lost, it could take
+// what was made there since, so then it is sent once.
 func (d Drive) Remove(ctx context.Context, path string, opts ChangeOptions) (r Removed, err error) {
-	_, err = d.c.do(ctx, request{method: http.MethodDelete, path: fsPath(path), header: opts.header(), into: &r})
-	return r, removeError(err)
+	if err := absolute(path); err != nil {
+		return r, err
+	}
+	if opts.IfMatch == "" {
+		if opts.IfMatch, err = d.meant(ctx, path); err != nil {
+			return r, err
+		}
+	}
+	return d.delete(ctx, path, opts.IfMatch, request{into: &r}, &r)
+}
+
+// meant is the ETag of what a path names now; of a directory, which inode it is.
+func (d Drive) meant(ctx context.Context, path string) (etag string, err error) {
+	e, err := d.Lstat(ctx, path)
+	if err == nil && e.IsDir() {
+		return `"` + strconv.FormatInt(e.Inode, 10) + `"`, nil
+	}
+	return e.ETag, err
+}
+
+// delete sends a DELETE of what has an ETag.
+func (d Drive) delete(ctx context.Context, path, etag string, req request, r *Removed) (Removed, error) {
+	req.method, req.path = http.MethodDelete, fsPath(path)
+	if req.header == nil {
+		req.header = map[string]string{}
+	}
+	req.header["If-Match"] = etag
+	_, lost, err := d.c.tell(ctx, req)
+	if status := StatusOf(err); lost && (status == http.StatusNotFound || status == http.StatusPreconditionFailed) {
+		// The try whose answer was lost did it: what was meant is not there any more.
+		return d.lost(ctx, path, etag)
+	}
+	if err == nil && r.Job != "" && r.State == Pending {
+		err = d.trashed(ctx, r)
+	}
+	return *r, removeError(err)
+}
+
+// lost finds out what a delete did whose answer did not come.
+func (d Drive) lost(ctx context.Context, path, etag string) (Removed, error) {
+	r := Removed{Path: path, State: Succeeded}
+	digits, _, _ := strings.Cut(strings.Trim(etag, `"`), "-")
+	r.Inode, _ = strconv.ParseInt(digits, 10, 64) // 0 when it is no ETag of this server
+	looked := 0
+	for job, err := range d.c.Jobs().List(ctx, JobFilter{Kind: "delete", PageSize: recentJobs}) {
+		if err != nil {
+			return r, err
+		}
+		if looked++; looked > recentJobs {
+			break
+		}
+		if job.Object.Path == path {
+			r.Job, r.State = job.Job, job.State
+			r.InTrash = job.inTrash()
+			break
+		}
+	}
+	return r, nil
+}
+
+// recentJobs is how many jobs are looked through for one whose name did not arrive.
+const recentJobs = 100
+
+// trashed marks a delete whose job waits for the end of the trash's retention.
+func (d Drive) trashed(ctx context.Context, r *Removed) error {
+	job, err := d.c.Jobs().Get(ctx, r.Job)
+	if err == nil {
+		r.InTrash = job.inTrash()
+	}
+	return err
+}
+
+// inTrash reports that the job waits since it was made, not for another try.
+func (j Job) inTrash() bool {
+	return j.State == Pending && j.Attempts == 0 && j.Owner == "" && j.LastError == "" && j.AvailableAt.After(j.UpdatedAt.Add(time.Second))
 }
 
 // RemoveAllOptions of RemoveAll.
@@ -79,39 +153,28 @@ type RemoveAllOptions struct {
 
 // RemoveAll deletes whatever a path names with everything below it. When it returns
 // without an error, all of it is gone, its space included; with Return, at least the path
-// is. A path that does not exist is an *Error of status 404.
+// is, and where the server keeps a trash it lies there (InTrash). An error that comes after
+// the path is gone comes with the Job that goes on. A path that does not exist is an
+// *Error of status 404.
 func (d Drive) RemoveAll(ctx context.Context, path string, opts RemoveAllOptions) (r Removed, err error) {
 	if err := absolute(path); err != nil {
 		return r, err
 	}
 	if opts.IfMatch == "" {
-		e, err := d.Lstat(ctx, path)
-		if err != nil {
+		if opts.IfMatch, err = d.meant(ctx, path); err != nil {
 			return r, err
 		}
-		if opts.IfMatch = e.ETag; e.IsDir() {
-			opts.IfMatch = `"` + strconv.FormatInt(e.Inode, 10) + `"`
-		}
-		r.Inode = e.Inode
 	}
-	req := request{
-		method: http.MethodDelete, path: fsPath(path), query: url.Values{"recursive": {"true"}},
-		header: map[string]string{"If-Match": opts.IfMatch}, into: &r,
-	}
+	req := request{query: url.Values{"recursive": {"true"}}, header: map[string]string{}, into: &r}
 	if opts.DryRun {
 		req.query.Set("dry-run", "true")
 	}
 	if opts.Return {
 		req.header["Prefer"] = "respond-async"
 	}
-	meant := r.Inode
-	_, tries, err := d.c.counted(ctx, req)
-	if status := StatusOf(err); tries > 1 && meant != 0 && (status == http.StatusNotFound || status == http.StatusPreconditionFailed) {
-		// An earlier try was applied and its answer lost: what was meant is gone.
-		return Removed{Path: path, Inode: meant}, nil
-	}
-	if err != nil || r.Job == "" || r.State == Succeeded || opts.Return || opts.DryRun {
-		return r, removeError(err)
+	r, err = d.delete(ctx, path, opts.IfMatch, req, &r)
+	if err != nil || r.Job == "" || r.State == Succeeded || r.InTrash || opts.Return || opts.DryRun {
+		return r, err
 	}
 	return d.follow(ctx, r, opts.Progress)
 }
@@ -123,7 +186,8 @@ func (d Drive) follow(ctx context.Context, r Removed, progress func(Job)) (Remov
 		return r, err
 	}
 	counts := j.Counts()
-	r.State, r.Files, r.Bytes = j.State, counts.Files, counts.Bytes
+	r.State, r.Files, r.Directories, r.Bytes, r.Transactions = j.State, counts.Files, counts.Directories, counts.Bytes, counts.Transactions
+	r.Nodes = r.Files + r.Directories
 	if j.State != Succeeded {
 		return r, &JobFailedError{j}
 	}

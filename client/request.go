@@ -35,82 +35,108 @@ type request struct {
 	body   any  // sent as JSON, unless it is nil
 	into   any  // the answer's JSON goes here, unless it is nil
 	keyed  bool // a POST that the server recognises by its Idempotency-Key
+	again  bool // a POST or PUT that does the same when it is done twice
 }
 
 // do sends r until it succeeds, fails for good, or the tries are used up. It returns
 // the header of the successful answer.
 func (c *Client) do(ctx context.Context, r request) (http.Header, error) {
-	header, _, err := c.counted(ctx, r)
+	header, _, err := c.tell(ctx, r)
 	return header, err
 }
 
-// counted is do, and tells how many HTTP requests it took.
-func (c *Client) counted(ctx context.Context, r request) (header http.Header, tries int, err error) {
+// tell is do, and tells whether the answer of an earlier try was lost: the server may
+// have done then what the last try was refused for.
+func (c *Client) tell(ctx context.Context, r request) (header http.Header, lost bool, err error) {
 	var body []byte
 	if r.body != nil {
 		if body, err = json.Marshal(r.body); err != nil {
-			return nil, 0, fmt.Errorf("client: encode request: %w", err)
+			return nil, false, fmt.Errorf("client: encode request: %w", err)
 		}
 	}
 	key := ""
 	if r.keyed || r.method == http.MethodDelete {
 		key = idempotencyKey(time.Now())
 	}
-	for tries = 1; ; tries++ {
+	for try := 1; ; try++ {
 		if header, err = c.once(ctx, r, body, key); err == nil {
-			return header, tries, nil
+			return header, lost, nil
 		}
 		if ctx.Err() != nil {
-			return nil, tries, fmt.Errorf("client: %s %s: %w", r.method, r.path, context.Cause(ctx))
+			return nil, lost, fmt.Errorf("client: %s %s: %w", r.method, r.path, context.Cause(ctx))
 		}
-		if tries == maxRequests || !r.repeatable(err) {
-			return nil, tries, err
+		if try == maxRequests || !r.repeatable(err) {
+			return nil, lost, err
 		}
-		if err := sleep(ctx, pause(tries, err)); err != nil {
-			return nil, tries, fmt.Errorf("client: %s %s: %w", r.method, r.path, err)
+		lost = lost || ambiguous(err)
+		if err := sleep(ctx, pause(try, err)); err != nil {
+			return nil, lost, fmt.Errorf("client: %s %s: %w", r.method, r.path, err)
 		}
 	}
+}
+
+// ambiguous reports whether a request that failed with err may have been carried out.
+func ambiguous(err error) bool {
+	switch StatusOf(err) {
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusRequestTimeout:
+		return false // the server did nothing, and says so
+	}
+	return true
 }
 
 // once sends one HTTP request. The body of its answer is closed on return, so that no
 // connection is held while do sleeps.
 func (c *Client) once(ctx context.Context, r request, body []byte, key string) (http.Header, error) {
-	target := c.base.String() + r.path
-	if len(r.query) > 0 {
-		target += "?" + r.query.Encode()
-	}
-	req, err := http.NewRequestWithContext(ctx, r.method, target, bytes.NewReader(body))
+	req, err := c.build(ctx, r, bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("client: %w", err)
+		return nil, err
 	}
 	req.Header.Set("Accept", "application/json")
-	req.Header.Set("User-Agent", c.opts.UserAgent)
-	if c.opts.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.opts.Token)
-	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
 	}
+	resp, err := c.send(req)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Header, finish(resp, r)
+}
+
+// build makes an HTTP request with all that r says.
+func (c *Client) build(ctx context.Context, r request, body io.Reader) (*http.Request, error) {
+	target := c.base.String() + r.path
+	if len(r.query) > 0 {
+		target += "?" + r.query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, target, body)
+	if err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
+	req.Header.Set("User-Agent", c.opts.UserAgent)
+	if c.opts.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.opts.Token)
+	}
 	for name, value := range r.header {
 		req.Header.Set(name, value)
 	}
+	return req, nil
+}
+
+// send sends an HTTP request and returns its answer, whose body the caller closes. An
+// answer that is no success is an *Error.
+func (c *Client) send(req *http.Request) (*http.Response, error) {
 	resp, err := c.opts.HTTPClient.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	defer closeAnswer(resp)
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		defer closeAnswer(resp)
 		return nil, readError(resp)
 	}
-	if r.into != nil {
-		if err := json.NewDecoder(resp.Body).Decode(r.into); err != nil {
-			return nil, fmt.Errorf("client: %s %s: read the answer: %w", r.method, r.path, err)
-		}
-	}
-	return resp.Header, nil
+	return resp, nil
 }
 
 // closeAnswer lets the connection of an answer be used again.
@@ -136,10 +162,15 @@ func (r request) repeatable(err error) bool {
 	switch r.method {
 	case http.MethodGet, http.MethodHead, http.MethodDelete:
 	default:
-		if !r.keyed {
+		if !r.keyed && !r.again {
 			return false
 		}
 	}
+	return transient(err)
+}
+
+// transient reports whether trying again may help.
+func transient(err error) bool {
 	switch StatusOf(err) {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,
 		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:

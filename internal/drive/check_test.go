@@ -1,6 +1,7 @@
 package drive_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -77,5 +78,40 @@ func TestNeverHoldsStill(t *testing.T) {
 			t.Errorf("the file reads %q", got)
 		}
 		r.objects(t)
+	})
+}
+
+// A condition that held when the path was resolved is proved once more under the lock.
+func TestConditionsHoldUnderTheLock(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, r *room) {
+		for op, do := range map[string]func(ctx context.Context, path, etag string) error{
+			"drive.Put": func(ctx context.Context, path, etag string) error {
+				return errOf(r.Put(ctx, one, path, drive.PutOptions{Body: strings.NewReader("late"), Size: 4, IfMatch: etag}))
+			},
+			"drive.Remove": func(ctx context.Context, path, etag string) error {
+				return errOf2(r.Remove(ctx, one, path, drive.RemoveOptions{IfMatch: etag}))
+			},
+			"drive.Rename": func(ctx context.Context, path, etag string) error {
+				return errOf2(r.Rename(ctx, one, path, path+"-moved", drive.RenameOptions{IfMatch: etag}))
+			},
+			"drive.Chmod": func(ctx context.Context, path, etag string) error {
+				return errOf2(r.Chmod(ctx, one, path, 0o600, drive.Change{IfMatch: etag}))
+			},
+			"drive.Link": func(ctx context.Context, path, etag string) error {
+				return errOf2(r.Link(ctx, one, path, path+"-linked", drive.Change{IfMatch: etag}))
+			},
+		} {
+			path := "/" + op
+			old := r.put(t, path, "old")
+			extend := func(ctx context.Context) error { // an operation without a name of the others'
+				return errOf2(r.Append(ctx, one, path, drive.AppendOptions{Body: strings.NewReader(" and new"), Size: 8}))
+			}
+			_, got, beside := r.beside(t, op, 0, func(ctx context.Context) error { return do(ctx, path, old.ETag()) }, extend)
+			if code(got) != "PreconditionFailed" || beside != nil {
+				t.Errorf("%s of an old revision: %v, %v", op, got, beside)
+			}
+			r.oneOf(t, path, "old and new")
+		}
 	})
 }

@@ -21,6 +21,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/lethe-project/lethe/test/responder"
+
 	"github.com/lethe-project/lethe/internal/server"
 	"github.com/lethe-project/lethe/internal/sqldb"
 	"github.com/lethe-project/lethe/internal/sqldb/sqldbtest"
@@ -136,8 +138,20 @@ func (r *running) do(method, path, body string, headers ...string) reply {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	if where, _, _ := strings.Cut(path, "?"); strings.HasPrefix(where, "/v1/") {
+		described.Do(func() { api = responder.NewAPI(r.t) })
+		for _, problem := range api.Check(method, where, out.status, out.header, []byte(out.body)) {
+			r.t.Errorf("%s %s: %d: api/openapi.yaml: %s: %s", method, path, out.status, problem, out.body)
+		}
+	}
 	return out
 }
+
+// api is what answers below /v1 are held to.
+var (
+	described sync.Once
+	api       *responder.API
+)
 
 func (r *running) try(ctx context.Context, method, path, body string, headers ...string) (reply, error) {
 	req, err := http.NewRequestWithContext(ctx, method, r.started.BaseURL+path, strings.NewReader(body))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -126,9 +127,7 @@ func TestWarehousesOverHTTP(t *testing.T) {
 	decode(t, want(200, "GET", "/iceberg/v1/config?warehouse=second", ""), &cfg)
 	reach := map[string]string{"s3.endpoint": store.URL, "s3.path-style-access": "true", "client.region": "eu-test-1"}
 	defaults := map[string]string{"table-default.write.format.default": "orc"}
-	for k, v := range reach {
-		defaults[k] = v
-	}
+	maps.Copy(defaults, reach)
 	if diff := cmp.Diff(defaults, cfg.Defaults); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)
 	}

@@ -109,9 +109,13 @@ func (p plan) schedule(seed uint64) []event {
 			return begin, end
 		}, &all)
 	}
-	p.lane(rnd, time.Second, 4*time.Second, func() (begin, end event) {
+	var kinds []int // each kind comes before any comes again
+	p.lane(rnd, time.Second, 3*time.Second, func() (begin, end event) {
+		if len(kinds) == 0 {
+			kinds = rnd.Perm(5)
+		}
 		begin = event{what: hurtDisk}
-		switch share := 0.2 + rnd.Float64()*0.8; rnd.IntN(5) {
+		switch share := 0.2 + rnd.Float64()*0.8; kinds[0] {
 		case 0:
 			begin.trouble.fail = share
 		case 1:
@@ -123,7 +127,8 @@ func (p plan) schedule(seed uint64) []event {
 		default:
 			begin.trouble.latency = between(rnd, 50*time.Millisecond, time.Second)
 		}
-		return begin, event{at: between(rnd, 300*time.Millisecond, 3*time.Second), what: healDisk}
+		kinds = kinds[1:]
+		return begin, event{at: between(rnd, 300*time.Millisecond, 2*time.Second), what: healDisk}
 	}, &all)
 	slices.SortStableFunc(all, func(a, b event) int { return cmp.Compare(a.at, b.at) })
 	return all
@@ -169,11 +174,15 @@ func TestScheduleComesFromItsSeed(t *testing.T) {
 	}
 	for seed := range uint64(200) {
 		seen := map[action]int{}
+		var troubles [5]bool
 		ends := map[string]action{} // what is in force, by where
 		for _, e := range p.schedule(seed) {
 			seen[e.what]++
 			if e.at < 0 || e.at > p.length {
 				t.Fatalf("seed %d: %s lies outside of the run", seed, e)
+			}
+			for i, is := range []bool{e.trouble.fail > 0, e.trouble.throttle > 0, e.trouble.cut > 0, e.trouble.lose > 0, e.trouble.latency > 0} {
+				troubles[i] = troubles[i] || is
 			}
 			process, db := fmt.Sprint("process ", e.node), fmt.Sprint("database ", e.node)
 			opens := map[action]string{kill: process, stop: process, downDB: db, stallDB: db, slowDB: db, hurtDisk: "store"}
@@ -191,8 +200,8 @@ func TestScheduleComesFromItsSeed(t *testing.T) {
 		if len(ends) > 0 {
 			t.Fatalf("seed %d: not over at the end: %v", seed, ends)
 		}
-		if seen[drop] != p.drops || seen[kill] == 0 || seen[stop] == 0 || seen[hurtDisk] == 0 || seen[downDB]+seen[stallDB]+seen[slowDB]+seen[cutDB] == 0 {
-			t.Fatalf("seed %d: %v", seed, seen)
+		if seen[drop] != p.drops || seen[kill] == 0 || seen[stop] == 0 || troubles != [5]bool{true, true, true, true, true} || seen[downDB]+seen[stallDB]+seen[slowDB]+seen[cutDB] == 0 {
+			t.Fatalf("seed %d: %v, troubles of the store %v", seed, seen, troubles)
 		}
 	}
 }

@@ -116,11 +116,7 @@ func New(cfg Config) http.Handler {
 		mux.HandleFunc(method+" "+path, h.answer(serve))
 		methods[path] = append(methods[path], method)
 	}
-	route(http.MethodGet, "/v1/jobs", h.list)
-	route(http.MethodGet, "/v1/jobs/{name}", h.show)
-	for _, action := range actions {
-		route(http.MethodPost, "/v1/jobs/{name}/"+action.name, h.control(action))
-	}
+	h.jobRoutes(route)
 	if h.Tenants != nil {
 		h.tenantRoutes(route)
 	}
@@ -134,6 +130,23 @@ func New(cfg Config) http.Handler {
 		return fault.New("admin", fault.NotFound, "NoSuchRoute", "there is nothing at this path")
 	}))
 	return h.Authenticate(mux)
+}
+
+func (h *handler) jobRoutes(route func(method, path string, serve serve)) {
+	route(http.MethodGet, "/v1/jobs", h.list)
+	route(http.MethodGet, "/v1/jobs/{name}", h.show)
+	for _, action := range actions {
+		route(http.MethodPost, "/v1/jobs/{name}/"+action.name, h.control(action))
+	}
+}
+
+// Operations lists "METHOD pattern" of every route that a server may have.
+func Operations() (list []string) {
+	h := handler{Config{}.withDefaults()}
+	for _, routes := range []func(func(method, path string, serve serve)){h.jobRoutes, h.tenantRoutes, h.warehouseRoutes} {
+		routes(func(method, path string, _ serve) { list = append(list, method+" "+path) })
+	}
+	return list
 }
 
 // answer turns the error of a handler, which has written nothing then, into its body.

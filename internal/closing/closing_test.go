@@ -1,0 +1,171 @@
+package closing_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/lethe-project/lethe/internal/closing"
+	"github.com/lethe-project/lethe/internal/fault"
+	"github.com/lethe-project/lethe/internal/job"
+	"github.com/lethe-project/lethe/internal/sqldb"
+	"github.com/lethe-project/lethe/internal/sqldb/sqldbtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// house is a host with pieces that take a while to go.
+type house struct {
+	mu     sync.Mutex
+	pieces int   // not begun yet
+	looks  int   // Removes that find it busy after the last piece was begun
+	failed error // of a delete, until it is cleared
+	gone   bool
+}
+
+func (h *house) Empty(context.Context, closing.Object) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := min(h.pieces, 2)
+	h.pieces -= n
+	return n, nil
+}
+
+func (h *house) Remove(context.Context, closing.Object) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.pieces > 0:
+		return errors.New("removed before it was emptied")
+	case h.failed != nil:
+		return h.failed
+	case h.looks > 0:
+		h.looks--
+		return &closing.StillBusy{Err: errors.New("purge-1 goes on")}
+	}
+	h.gone = true
+	return nil
+}
+
+func (h *house) set(do func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	do()
+}
+
+var acme = closing.Object{Kind: closing.Tenant, Tenant: 7, TenantName: "acme"}
+
+func insert(t *testing.T, db *sqldb.DB, j *closing.Jobs, o closing.Object) (id job.ID) {
+	t.Helper()
+	err := db.Tx(t.Context(), func(tx *sqldb.Tx) (err error) {
+		id, err = j.Insert(t.Context(), tx, o, "ann", "request")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.Wake()
+	return id
+}
+
+// await polls until a job is in a state.
+func await(t *testing.T, j *closing.Jobs, id job.ID, want job.State) job.Row {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		row, err := j.Store().Get(ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if row.State == want {
+			return row
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("job is %s, want %s: %s", row.State, want, row.LastError)
+		}
+	}
+}
+
+func each(t *testing.T, h *house, fn func(t *testing.T, db *sqldb.DB, j *closing.Jobs)) {
+	t.Helper()
+	sqldbtest.Each(t, []sqldb.Migrations{closing.Migrations}, func(t *testing.T, db *sqldb.DB) {
+		own := &house{pieces: h.pieces, looks: h.looks, failed: h.failed}
+		j := closing.New(closing.Config{DB: db, Host: own, Owner: "test", Look: time.Millisecond, Job: job.Config{PollInterval: 5 * time.Millisecond, RetryBase: time.Millisecond, MaxAttempts: 1}})
+		j.Start()
+		t.Cleanup(func() { _ = j.Stop(context.Background()) })
+		fn(t, db, j)
+		if h.failed == nil && !own.gone {
+			t.Error("it is still there")
+		}
+		if h.failed != nil {
+			own.set(func() { own.failed = nil })
+			for _, id := range []job.ID{1} {
+				if _, err := j.Store().Retry(t.Context(), id, job.RetryOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				j.Wake()
+				await(t, j, id, job.Succeeded)
+			}
+			if !own.gone {
+				t.Error("it is still there after the retry")
+			}
+		}
+	})
+}
+
+func TestCloses(t *testing.T) {
+	t.Parallel()
+	each(t, &house{pieces: 5, looks: 3}, func(t *testing.T, db *sqldb.DB, j *closing.Jobs) {
+		id := insert(t, db, j, acme)
+		row := await(t, j, id, job.Succeeded)
+		if string(row.Progress) != `{"begun":5}` {
+			t.Errorf("progress %s", row.Progress)
+		}
+		if o, err := j.Object(t.Context(), id); err != nil || o != acme {
+			t.Errorf("%+v, %v", o, err)
+		}
+		if _, err := j.Object(t.Context(), id+1); fault.KindOf(err) != fault.NotFound {
+			t.Error(err)
+		}
+	})
+}
+
+func TestFailedDeleteStopsIt(t *testing.T) {
+	t.Parallel()
+	each(t, &house{pieces: 1, failed: errors.New("purge-9 has FAILED")}, func(t *testing.T, db *sqldb.DB, j *closing.Jobs) {
+		id := insert(t, db, j, acme)
+		if row := await(t, j, id, job.Failed); row.LastError != "purge-9 has FAILED" {
+			t.Errorf("it says %q", row.LastError)
+		}
+	})
+}
+
+func TestOneJobAnObject(t *testing.T) {
+	t.Parallel()
+	each(t, &house{looks: 1000}, func(t *testing.T, db *sqldb.DB, j *closing.Jobs) {
+		id := insert(t, db, j, acme)
+		if again := insert(t, db, j, acme); again != id {
+			t.Errorf("a second job %d beside %d", again, id)
+		}
+		other := acme
+		other.Kind, other.Name = closing.Warehouse, "lake"
+		if lake := insert(t, db, j, other); lake == id {
+			t.Error("the warehouse has the tenant's job")
+		}
+		await(t, j, id, job.Succeeded)
+	})
+}
+
+func TestStatements(t *testing.T) {
+	t.Parallel()
+	sqldbtest.PrepareAll(t, ".", []sqldb.Migrations{closing.Migrations}, nil)
+}

@@ -190,3 +190,12 @@ func absolute(path string) error {
 	}
 	return nil
 }
+
+// digest is the SHA-256 of all that r brings.
+func digest(r io.Reader) (string, error) {
+	sum := sha256.New()
+	if _, err := io.Copy(sum, r); err != nil {
+		return "", fmt.Errorf("client: read what is to be sent: %w", err)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}

@@ -57,19 +57,14 @@ func removeError(err error) error {
 	return err
 }
 
-// Remove deletes a file, a symbolic link or an empty directory. Without IfMatch it means
-// what the path names when it is sent: sent again after an answer was lost, it could take
-// what was made there since, so then it is sent once.
+// Remove deletes a file, a symbolic link or an empty directory. With IfMatch, a try whose
+// answer was lost is sent again; without, it is not, because it could take what was made
+// there since.
 func (d Drive) Remove(ctx context.Context, path string, opts ChangeOptions) (r Removed, err error) {
 	if err := absolute(path); err != nil {
 		return r, err
 	}
-	if opts.IfMatch == "" {
-		if opts.IfMatch, err = d.meant(ctx, path); err != nil {
-			return r, err
-		}
-	}
-	return d.delete(ctx, path, opts.IfMatch, request{into: &r}, &r)
+	return d.delete(ctx, path, opts.IfMatch, request{into: &r, wary: opts.IfMatch == ""}, &r)
 }
 
 // meant is the ETag of what a path names now; of a directory, which inode it is.
@@ -87,7 +82,9 @@ func (d Drive) delete(ctx context.Context, path, etag string, req request, r *Re
 	if req.header == nil {
 		req.header = map[string]string{}
 	}
-	req.header["If-Match"] = etag
+	if etag != "" {
+		req.header["If-Match"] = etag
+	}
 	_, lost, err := d.c.tell(ctx, req)
 	if status := StatusOf(err); lost && (status == http.StatusNotFound || status == http.StatusPreconditionFailed) {
 		// The try whose answer was lost did it: what was meant is not there any more.

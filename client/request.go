@@ -36,6 +36,7 @@ type request struct {
 	into   any  // the answer's JSON goes here, unless it is nil
 	keyed  bool // a POST that the server recognises by its Idempotency-Key
 	again  bool // a POST or PUT that does the same when it is done twice
+	wary   bool // not sent again after a try that may have been carried out
 }
 
 // do sends r until it succeeds, fails for good, or the tries are used up. It returns
@@ -166,7 +167,7 @@ func (r request) repeatable(err error) bool {
 			return false
 		}
 	}
-	return transient(err)
+	return transient(err) && (!r.wary || !ambiguous(err))
 }
 
 // transient reports whether trying again may help.

@@ -104,9 +104,9 @@ func size(n int64) string {
 // shell quotes an argument for the shell, where that is needed.
 func shell(arg string) string {
 	plain := func(r rune) bool {
-		return r == '.' || r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		return r == '.' || r == '_' || r == '-' || r == '/' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
 	}
-	if strings.IndexFunc(arg, func(r rune) bool { return !plain(r) }) < 0 {
+	if arg != "" && strings.IndexFunc(arg, func(r rune) bool { return !plain(r) }) < 0 {
 		return arg
 	}
 	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"

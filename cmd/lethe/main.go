@@ -16,15 +16,19 @@ import (
 )
 
 type cli struct {
-	Serve     serveCmd     `cmd:"" help:"Run the server."`
-	Warehouse warehouseCmd `cmd:"" help:"Make, list, show, change and drop warehouses."`
-	Namespace namespaceCmd `cmd:"" help:"List, show and drop namespaces."`
-	Table     tableCmd     `cmd:"" help:"List, show, register, rename and drop tables."`
-	View      viewCmd      `cmd:"" help:"List, show, rename and drop views."`
-	Job       jobCmd       `cmd:"" help:"Watch and control deletes."`
-	Cleanups  cleanupsCmd  `cmd:"" help:"What dropped tables left behind, and how far its deletion is."`
-	Migrate   migrateCmd   `cmd:"" help:"Bring the database's schema up to date, or say whether it is."`
-	Version   versionCmd   `cmd:"" help:"Say which version this is."`
+	Serve      serveCmd      `cmd:"" help:"Run the server."`
+	Warehouse  warehouseCmd  `cmd:"" help:"Make, list, show, change and drop warehouses."`
+	Namespace  namespaceCmd  `cmd:"" help:"List, show and drop namespaces."`
+	Table      tableCmd      `cmd:"" help:"List, show, register, rename and drop tables."`
+	View       viewCmd       `cmd:"" help:"List, show, rename and drop views."`
+	Fs         fsCmd         `cmd:"" help:"Files and directories of the drive."`
+	Tenant     tenantCmd     `cmd:"" help:"Make, list, show, bound and drop tenants."`
+	Token      tokenCmd      `cmd:"" help:"Make, list and revoke tokens."`
+	Job        jobCmd        `cmd:"" help:"Watch and control deletes."`
+	Cleanups   cleanupsCmd   `cmd:"" help:"What dropped tables left behind, and how far its deletion is."`
+	Migrate    migrateCmd    `cmd:"" help:"Bring the database's schema up to date, or say whether it is."`
+	Completion completionCmd `cmd:"" help:"Print a script that completes commands and flags in a shell."`
+	Version    versionCmd    `cmd:"" help:"Say which version this is."`
 }
 
 const description = `An Apache Iceberg REST catalog whose deletes finish.

@@ -14,8 +14,8 @@ const CodeDriveNotEmpty fault.Code = "DriveNotEmpty"
 
 // DropDriveIn removes a drive, as a step of the transaction that drops its tenant; one with
 // files, or with anything in its trash or being swept, is fault.Conflict. Uploads under way
-// are aborted. It locks the root exclusively, which no other operation does: a create that
-// comes later finds no drive.
+// are aborted. It holds the root exclusively while it looks, so that a create is before it,
+// and seen, or comes later and finds no drive.
 func (d *Drive) DropDriveIn(ctx context.Context, tx *sqldb.Tx, fs tree.FS) error {
 	if err := d.tree.MoveLock(ctx, tx, fs, true); err != nil {
 		return err

@@ -82,14 +82,18 @@ func (s *server) openDrive(ctx context.Context, where place) error {
 		Release: func(ctx context.Context, tx *sqldb.Tx, fs, bytes int64) error {
 			return d.feed.Add(ctx, tx, fs, feed.Delta{Reserved: -bytes})
 		},
-		Registerer: s.registry, Logger: s.log,
+		Registerer: s.registry, Logger: s.log, Step: stepOfContent(),
+	})
+	rm := &s.set.DriveDelete
+	d.collector = content.NewCollector(d.content, content.CollectorConfig{
+		Workers: rm.WorkerThreads, Batch: rm.BatchSize, Poll: rm.JobConfig().PollInterval, Lease: rm.JobConfig().HeartbeatTimeout,
 	})
 	if err := d.content.Claim(ctx, string(where.root)); err != nil {
 		return fmt.Errorf("server: drive storage: %w", err)
 	}
 	d.removal = removal.New(removal.Config{
 		DB: s.db, Tree: d.tree, Content: d.content, Feed: d.feed, Owner: owner(),
-		BatchSize: s.set.DriveDelete.BatchSize, Wait: s.set.DriveDelete.Wait(), Job: s.set.DriveDelete.JobConfig(),
+		BatchSize: rm.BatchSize, Wait: rm.Wait(), Job: rm.JobConfig(),
 		TrashRetention: set.TrashRetention, ReconcileInterval: set.ReconcileInterval, FullInterval: set.ReconcileFullInterval,
 		Registerer: s.registry, Logger: s.log, Step: stepOfDrive(),
 	})
@@ -117,7 +121,6 @@ func inline(n int) int {
 // start begins the work in the background.
 func (d *drives) start(ctx context.Context) {
 	d.sequencer = d.feed.StartSequencer(ctx)
-	d.collector = content.NewCollector(d.content, content.CollectorConfig{})
 	d.collector.Start()
 	d.removal.Start()
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/lethe-project/lethe/internal/edge/admin"
 	"github.com/lethe-project/lethe/internal/edge/files"
 	"github.com/lethe-project/lethe/internal/edge/iceberg"
-	"github.com/lethe-project/lethe/internal/tenant"
 )
 
 // readiness is whether new requests are wanted.
@@ -36,8 +35,9 @@ func (s *server) handler() http.Handler {
 		Kinds: []admin.Kind{
 			{Name: "purge", Reader: jobs, Control: jobs},
 			{Name: "delete", Reader: deletes, Control: deletes},
+			{Name: "close", Reader: s.closer, Control: s.closer.jobs.Store()},
 		},
-		Tenants: &tenantControl{tenants: tenant.NewTenants(s.db, s.tokens), drive: s.drives.drive}, Tokens: s.tokens,
+		Tenants: s.closer.tenants, Tokens: s.tokens, Closer: s.closer,
 		Authenticate: s.auth.middleware, Principal: principalOf, Caller: callerOf, RequestID: requestIDOf, Stopping: s.stopping, Logger: s.log,
 	})
 	drv := files.New(files.Config{

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/lethe-project/lethe/internal/catalog"
+	"github.com/lethe-project/lethe/internal/closing"
 	"github.com/lethe-project/lethe/internal/drive/content"
 	"github.com/lethe-project/lethe/internal/drive/feed"
 	"github.com/lethe-project/lethe/internal/drive/removal"
@@ -28,6 +29,7 @@ func owners() []sqldb.Migrations {
 	return []sqldb.Migrations{
 		tenant.Migrations, purge.Migrations, catalog.Migrations,
 		tree.Migrations, content.Migrations, feed.Migrations, removal.Migrations,
+		closing.Migrations,
 	}
 }
 

@@ -92,6 +92,7 @@ type server struct {
 	catalog  *catalog.Catalog
 	tokens   *tenant.Tokens
 	drives   drives
+	closer   *closer
 	started  Started
 	ready    readiness
 	closers  []func() error // run last to first
@@ -172,7 +173,7 @@ func (s *server) openPurge(ctx context.Context) error {
 		}
 	}
 	s.catalog = catalog.New(catalog.Config{DB: s.db, Jobs: s.purges, Logger: s.log, Steps: step(), Events: s.catalogEvents()})
-	return nil
+	return s.openClosing(ctx)
 }
 
 // owner names this process in the rows it works on, for people.
@@ -208,6 +209,7 @@ func (s *server) serve(ctx context.Context) error {
 	}
 	s.runner.Start()
 	s.drives.start(ctx)
+	s.closer.jobs.Start()
 	stopHousekeeping := s.housekeeping(ctx)
 	defer stopHousekeeping()
 	served := make(chan error, 1)
@@ -239,14 +241,15 @@ func (s *server) serve(ctx context.Context) error {
 	s.log.InfoContext(ctx, "draining")
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Drain)
 	defer cancel()
-	runs := make(chan error, 2)
+	runs := make(chan error, 3)
 	go func() { runs <- s.runner.Stop(drain) }() // beside Shutdown: drops that wait answer when it begins
 	go func() { runs <- s.drives.stop(drain) }()
+	go func() { runs <- s.closer.jobs.Stop(drain) }()
 	shutdown := httpServer.Shutdown(drain)
 	if shutdown != nil {
 		shutdown = errors.Join(shutdown, httpServer.Close())
 	}
-	return errors.Join(err, shutdown, <-runs, <-runs)
+	return errors.Join(err, shutdown, <-runs, <-runs, <-runs)
 }
 
 // warnPlain tells, once, of tokens that anybody on the way can read. A public URL with

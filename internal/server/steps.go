@@ -16,3 +16,5 @@ func stepOfLevel() func(purge.Level, string) { return nil }
 func stepOfDrive() func(context.Context, string) error { return nil }
 
 func stepOfFile() func(op, point string) error { return nil }
+
+func stepOfContent() func(context.Context, string) error { return nil }

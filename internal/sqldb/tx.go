@@ -119,7 +119,12 @@ func (db *DB) Tx(ctx context.Context, fn func(tx *Tx) error, opts ...Option) err
 			case applied:
 				return nil
 			}
-			err = ambiguous.err // surely not applied
+			if err = ambiguous.err; db.dialect.Classify(err) == ClassOther { // surely not applied
+				return &fault.Error{
+					Op: "sqldb.Tx", Kind: fault.Busy, Code: "DatabaseBusy",
+					Message: "the change was not committed, try again", RetryAfter: time.Second, Err: err,
+				}
+			}
 		}
 		class := db.dialect.Classify(err)
 		if class != ClassRetry && class != ClassLockWait {

@@ -212,7 +212,7 @@ func (d *Directory) open(ctx context.Context, rec *record) (*state, error) {
 	const op = "tenant.open"
 	w := &Warehouse{
 		ID: rec.id, Tenant: rec.tenant, TenantName: rec.tenantName, Name: rec.name,
-		TableDefaults: rec.defaults, TableOverrides: rec.overrides, credentials: rec.credentials.Int64,
+		TableDefaults: rec.defaults, TableOverrides: rec.overrides, Closing: rec.closing, credentials: rec.credentials.Int64,
 	}
 	if rec.id == d.home {
 		s := d.cfg.Default

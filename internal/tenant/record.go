@@ -25,6 +25,7 @@ type record struct {
 	createdAt  int64
 	updatedAt  int64
 	version    int64
+	closing    bool
 
 	credentials sql.NullInt64
 	key         sql.NullString
@@ -33,7 +34,7 @@ type record struct {
 
 // warehouseColumns are those of record, in scan's order.
 const (
-	warehouseColumns = `w.id, w.tenant_id, t.name, w.name, w.root, w.storage, w.table_defaults, w.table_overrides, w.created_at, w.updated_at, w.version,
+	warehouseColumns = `w.id, w.tenant_id, t.name, w.name, w.root, w.storage, w.table_defaults, w.table_overrides, w.created_at, w.updated_at, w.version, COALESCE(w.closing_at, 0) <> 0,
 		c.id, c.key_id, c.ciphertext FROM warehouses w JOIN tenants t ON t.id = w.tenant_id LEFT JOIN warehouse_credentials c ON c.id = w.credentials_id`
 
 	byID    sqldb.Statement = "SELECT " + warehouseColumns + " WHERE w.id = ?"
@@ -46,7 +47,7 @@ type scanner interface{ Scan(dest ...any) error }
 func scan(from scanner) (*record, error) {
 	var r record
 	var storage, defaults, overrides sql.NullString
-	err := from.Scan(&r.id, &r.tenant, &r.tenantName, &r.name, &r.root, &storage, &defaults, &overrides, &r.createdAt, &r.updatedAt, &r.version,
+	err := from.Scan(&r.id, &r.tenant, &r.tenantName, &r.name, &r.root, &storage, &defaults, &overrides, &r.createdAt, &r.updatedAt, &r.version, &r.closing,
 		&r.credentials, &r.key, &r.ciphertext)
 	if err != nil {
 		return nil, err
@@ -87,7 +88,7 @@ func (d *Directory) info(r *record) (Info, error) {
 	}
 	i := Info{
 		Name: r.name, Credentials: c.shown(), TableDefaults: r.defaults, TableOverrides: r.overrides,
-		CreatedAt: r.createdAt, UpdatedAt: max(r.createdAt, r.updatedAt), Version: r.version,
+		CreatedAt: r.createdAt, UpdatedAt: max(r.createdAt, r.updatedAt), Version: r.version, Closing: r.closing,
 	}
 	if r.storage != nil {
 		i.Storage = *r.storage

@@ -23,6 +23,7 @@ type Warehouse struct {
 	ClientConfig map[string]string
 	// TableDefaults and TableOverrides are properties of new tables, handed to clients.
 	TableDefaults, TableOverrides map[string]string
+	Closing                       bool // it is being dropped: nothing new is made in it
 
 	credentials int64                    // key of warehouse_credentials, 0 without
 	markers     map[blob.Location]string // of the roots that can be away
@@ -98,4 +99,5 @@ type Info struct {
 	CreatedAt      int64 // milliseconds since the Unix epoch
 	UpdatedAt      int64
 	Version        int64 // counts the changes, from 1
+	Closing        bool  // it is being dropped
 }

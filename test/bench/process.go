@@ -154,7 +154,9 @@ func (p *process) stop() error {
 // kill ends the server as a crash does.
 func (p *process) kill() error {
 	err := p.cmd.Process.Kill()
-	<-p.ended
+	if exit := <-p.ended; exit == nil {
+		err = errors.Join(err, errors.New("the server had ended before it was killed"))
+	}
 	p.close()
 	p.cmd, p.endpoint = nil, nil
 	return err

@@ -27,7 +27,7 @@ const (
 		FROM file_gc_tasks t {index:file_gc_tasks_claim} WHERE t.claim = ?`
 	// What failed, or is named, leaves the claim, so that the rest can be acknowledged whole.
 	retryTasks sqldb.Statement = `UPDATE file_gc_tasks {key} SET claim = ?, due_at = {now} + ?, attempts = attempts + 1, last_error = ?
-		WHERE fs_id = ? AND object_key {in} AND claim = ?`
+		WHERE {on postgres}(fs_id, object_key) IN (SELECT ?::bigint, unnest(?::text[])){else}fs_id = ? AND object_key {in}{end} AND claim = ?`
 	postponeTasks sqldb.Statement = `UPDATE file_gc_tasks {index:file_gc_tasks_claim} SET due_at = {now} + ?, last_error = ?
 		WHERE claim = ?`
 	dropNamed   sqldb.Statement = `{delete:file_gc_tasks} WHERE fs_id = ? AND object_key = ? AND claim = ?`

@@ -218,7 +218,7 @@ func TestStartAndStop(t *testing.T) {
 		e.must(c.Stop(t.Context()))
 		c.Start()
 		e.orphans(10)
-		eventually(t, "collected when woken", func() bool { c.Wake(); return e.objects() == 0 })
+		eventually(t, "collected when woken", func() bool { c.Wake(); return e.count(`SELECT COUNT(*) FROM file_gc_tasks`) == 0 })
 		gate := bucket.Hold(faulty.Delete)
 		e.orphans(5)
 		c.Wake()

@@ -13,17 +13,17 @@ const (
 	dueUploads sqldb.Statement = `SELECT fs_id, upload_id, object_key FROM uploads {index:uploads_expiry}
 		WHERE state = ? AND expires_at <= (SELECT {now}) + ? ORDER BY expires_at LIMIT ?`
 	lockDue sqldb.Statement = `SELECT upload_id, declared_size FROM uploads {key}
-		WHERE fs_id = ? AND upload_id {in} AND NULLIF(state, '') = 'OPEN' AND expires_at <= {now} {for update}`
+		WHERE {on postgres}(fs_id, upload_id) IN (SELECT ?::bigint, unnest(?::text[])){else}fs_id = ? AND upload_id {in}{end} AND NULLIF(state, '') = 'OPEN' AND expires_at <= {now} {for update}`
 	lockEnded sqldb.Statement = `SELECT upload_id, declared_size FROM uploads {key}
-		WHERE fs_id = ? AND upload_id {in} AND NULLIF(state, '') = ? {for update}`
+		WHERE {on postgres}(fs_id, upload_id) IN (SELECT ?::bigint, unnest(?::text[])){else}fs_id = ? AND upload_id {in}{end} AND NULLIF(state, '') = ? {for update}`
 	queueParts sqldb.Statement = `INSERT INTO file_gc_tasks
 		(fs_id, object_key, due_at, multipart, claim, claimed_at, attempts, last_error, created_at)
 		SELECT fs_id, object_key, {now}, 0, NULL, NULL, 0, '', {now} FROM upload_parts {key}
-		WHERE fs_id = ? AND upload_id {in} AND LENGTH(object_key) > 0`
-	deleteParts  sqldb.Statement = `{delete:upload_parts} WHERE fs_id = ? AND upload_id {in}`
-	hurryTasks   sqldb.Statement = `UPDATE file_gc_tasks {key} SET due_at = {now} WHERE fs_id = ? AND object_key {in} AND COALESCE(claim, '') = ''`
-	closeUploads sqldb.Statement = `UPDATE uploads {key} SET state = 'CLOSED' WHERE fs_id = ? AND upload_id {in}`
-	dropUploads  sqldb.Statement = `{delete:uploads} WHERE fs_id = ? AND upload_id {in}`
+		WHERE {on postgres}(fs_id, upload_id) IN (SELECT ?::bigint, unnest(?::text[])){else}fs_id = ? AND upload_id {in}{end} AND LENGTH(object_key) > 0`
+	deleteParts  sqldb.Statement = `{delete:upload_parts} WHERE {on postgres}(fs_id, upload_id) IN (SELECT ?::bigint, unnest(?::text[])){else}fs_id = ? AND upload_id {in}{end}`
+	hurryTasks   sqldb.Statement = `UPDATE file_gc_tasks {key} SET due_at = {now} WHERE {on postgres}(fs_id, object_key) IN (SELECT ?::bigint, unnest(?::text[])){else}fs_id = ? AND object_key {in}{end} AND COALESCE(claim, '') = ''`
+	closeUploads sqldb.Statement = `UPDATE uploads {key} SET state = 'CLOSED' WHERE {on postgres}(fs_id, upload_id) IN (SELECT ?::bigint, unnest(?::text[])){else}fs_id = ? AND upload_id {in}{end}`
+	dropUploads  sqldb.Statement = `{delete:uploads} WHERE {on postgres}(fs_id, upload_id) IN (SELECT ?::bigint, unnest(?::text[])){else}fs_id = ? AND upload_id {in}{end}`
 )
 
 const (

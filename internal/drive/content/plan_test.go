@@ -19,20 +19,17 @@ func TestStatements(t *testing.T) {
 	sqldbtest.PrepareAll(t, ".", owners, nil)
 }
 
-// TestPlans: nothing scans a table or a whole drive, with statistics and without.
+// TestPlans: nothing scans a table or a whole drive, with statistics and with those of
+// empty tables.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	sqldbtest.Each(t, []sqldb.Migrations{content.Migrations}, func(t *testing.T, db *sqldb.DB) {
 		e := newEnv(t, db, mem.New(), nil)
-		for _, statistics := range []string{"never made", "fresh"} {
-			if statistics == "never made" {
-				e.fill()
+		for _, statistics := range []string{"of empty tables", "fresh"} {
+			if statistics == "fresh" {
+				e.analyze()
 			} else {
-				for _, table := range []string{"contents", "file_gc_tasks", "uploads", "upload_parts"} {
-					e.exec(map[sqldb.Name]sqldb.Statement{
-						sqldb.SQLite: "ANALYZE ", sqldb.Postgres: "ANALYZE ", sqldb.MySQL: "ANALYZE TABLE ",
-					}[db.Dialect().Name] + sqldb.Statement(table))
-				}
+				e.fill()
 			}
 			ids := make(sqldb.IDs, 300)
 			for i := range ids {
@@ -79,8 +76,22 @@ func (e *env) fill() {
 				}
 			}
 		}
+		if e.db.Dialect().Name == sqldb.Postgres { // as autovacuum does that comes now
+			e.analyze()
+		}
 		return nil
 	}))
+}
+
+func (e *env) analyze() {
+	e.Helper()
+	analyze := sqldb.Statement("ANALYZE ")
+	if e.db.Dialect().Name == sqldb.MySQL {
+		analyze = "ANALYZE TABLE "
+	}
+	for _, table := range []sqldb.Statement{"contents", "file_gc_tasks", "uploads", "upload_parts"} {
+		e.exec(analyze + table)
+	}
 }
 
 func explain(t *testing.T, db *sqldb.DB, text sqldb.Statement, args []any) string {

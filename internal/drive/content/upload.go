@@ -43,7 +43,7 @@ const (
 	endUpload    sqldb.Statement = `UPDATE uploads {key} SET state = ? WHERE fs_id = ? AND upload_id = ? AND NULLIF(state, '') = 'OPEN'`
 	lockUploadIn sqldb.Statement = `SELECT upload_id, declared_size FROM uploads {index:uploads_base}
 		WHERE {keys:fs_id,base_inode} AND NULLIF(state, '') = 'OPEN' {for update}`
-	abortUploads sqldb.Statement = `UPDATE uploads {key} SET state = 'ABORTED' WHERE fs_id = ? AND upload_id {in} AND NULLIF(state, '') = 'OPEN'`
+	abortUploads sqldb.Statement = `UPDATE uploads {key} SET state = 'ABORTED' WHERE {on postgres}(fs_id, upload_id) IN (SELECT ?::bigint, unnest(?::text[])){else}fs_id = ? AND upload_id {in}{end} AND NULLIF(state, '') = 'OPEN'`
 )
 
 // NewUpload is what an upload is bound to.

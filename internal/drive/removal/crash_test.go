@@ -145,7 +145,7 @@ func TestCreateMeanwhile(t *testing.T) {
 									if at == step && !once {
 										once = true
 										c.goOn()
-										c.ended()
+										c.endedWithin(patience / 3)
 									}
 									return nil
 								}

@@ -84,11 +84,13 @@ func (p *party) pass(point string) {
 func (p *party) goOn() { p.open.Do(func() { close(p.release) }) }
 
 // ended reports whether the operation ends within a moment.
-func (p *party) ended() bool {
+func (p *party) ended() bool { return p.endedWithin(patience) }
+
+func (p *party) endedWithin(d time.Duration) bool {
 	select {
 	case <-p.done:
 		return true
-	case <-time.After(patience):
+	case <-time.After(d):
 		return false
 	}
 }

@@ -79,6 +79,7 @@ type Config struct {
 	Tenants    Tenants                      // nil: the server has one tenant, and no routes for more
 	Tokens     *tenant.Tokens               // with Tenants
 	Warehouses Warehouses                   // nil: there is only the default one, and no routes for more
+	Closer     Closer                       // nil: warehouses with tables are not dropped
 	RequestID  func(context.Context) string // may be nil
 	Stopping   <-chan struct{}              // closed when the server stops: waits are answered at once; may be nil
 	Logger     *slog.Logger                 // nil discards

@@ -18,6 +18,11 @@ type Warehouses interface {
 	Drop(ctx context.Context, t tenant.ID, name string) error
 }
 
+// Closer begins to drop a warehouse with everything in it, and names the job.
+type Closer interface {
+	CloseWarehouse(ctx context.Context, t tenant.ID, name string) (job string, err error)
+}
+
 func (h *handler) warehouseRoutes(route func(method, path string, serve serve)) {
 	route(http.MethodGet, "/v1/warehouses", h.administrator(h.listWarehouses))
 	route(http.MethodPost, "/v1/warehouses", h.administrator(h.createWarehouse))
@@ -88,13 +93,14 @@ type warehouseBody struct {
 	CreatedAt      time.Time         `json:"createdAt"`
 	UpdatedAt      time.Time         `json:"updatedAt"`
 	Version        int64             `json:"version"`
+	Closing        bool              `json:"closing"`
 }
 
 func encodeWarehouse(i tenant.Info) warehouseBody {
 	kind := i.Storage.Type()
 	b := warehouseBody{
 		Name: i.Name, TableDefaults: i.TableDefaults, TableOverrides: i.TableOverrides,
-		CreatedAt: moment(i.CreatedAt), UpdatedAt: moment(i.UpdatedAt), Version: i.Version,
+		CreatedAt: moment(i.CreatedAt), UpdatedAt: moment(i.UpdatedAt), Version: i.Version, Closing: i.Closing,
 		Storage: storageBody{Type: &kind, URL: &i.Storage.URL, PathStyle: i.Storage.PathStyle},
 	}
 	if i.Storage.Endpoint != "" {
@@ -241,15 +247,19 @@ func (h *handler) updateWarehouse(w http.ResponseWriter, r *http.Request) error 
 	return nil
 }
 
+// dropWarehouse answers DELETE: a warehouse that has nothing goes at once, with purge=true
+// one that has something by a job.
 func (h *handler) dropWarehouse(w http.ResponseWriter, r *http.Request) error {
-	name := r.PathValue("warehouse")
+	name, at := r.PathValue("warehouse"), h.Caller(r.Context()).Tenant
+	job := ""
 	var err error
 	switch r.URL.Query().Get("purge") {
 	case "", "false":
-		err = h.Warehouses.Drop(r.Context(), h.Caller(r.Context()).Tenant, name)
+		err = h.Warehouses.Drop(r.Context(), at, name)
 	case "true":
-		err = fault.New("admin.dropWarehouse", fault.Unsupported, "NotImplemented",
-			"a warehouse with tables is not dropped yet: drop them with purge, wait for their jobs, then drop it")
+		if err = fault.New("admin.dropWarehouse", fault.Unsupported, "NotImplemented", "this server drops no warehouse with tables"); h.Closer != nil {
+			job, err = h.Closer.CloseWarehouse(r.Context(), at, name)
+		}
 	default:
 		err = invalid("purge is true or false")
 	}
@@ -257,7 +267,12 @@ func (h *handler) dropWarehouse(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	w.WriteHeader(http.StatusNoContent)
+	if job == "" {
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	w.Header().Set("Location", "/v1/jobs/"+job)
+	h.write(w, r, http.StatusAccepted, map[string]string{"job": job})
 	return nil
 }
 

@@ -67,7 +67,7 @@ func (w *warehouses) Drop(_ context.Context, t tenant.ID, name string) error {
 }
 
 const lakeJSON = `{"name":"lake","storage":{"type":"s3","url":"s3://lake/x","region":"eu"},"credentials":{"type":"static","accessKeyId":"…0001"},` +
-	`"tableDefaults":{},"tableOverrides":{},"createdAt":"1970-01-01T00:00:01Z","updatedAt":"1970-01-01T00:00:02Z","version":2}`
+	`"tableDefaults":{},"tableOverrides":{},"createdAt":"1970-01-01T00:00:01Z","updatedAt":"1970-01-01T00:00:02Z","version":2,"closing":false}`
 
 // ask sends one request and returns the answer.
 func ask(t *testing.T, h http.Handler, method, path, body string) (status int, text string) {

@@ -661,3 +661,42 @@ func FuzzBody(f *testing.F) {
 		}
 	})
 }
+
+// TestReadBesideWriters: a read of a file that is written all the time gets one of its
+// contents whole, under that content's ETag.
+func TestReadBesideWriters(t *testing.T) {
+	t.Parallel()
+	b := open(t, options{})
+	contents := []string{strings.Repeat("a", 10), strings.Repeat("b", 9000), strings.Repeat("c", 300)}
+	b.put("/f", contents[0])
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+				b.do("PUT", "/v1/fs/f", contents[i%len(contents)])
+			}
+		}
+	}()
+	bodies := map[string]string{} // by ETag
+	for range 60 {
+		a := b.do("GET", "/v1/fs/f", "")
+		if a.status == 503 {
+			continue // five new contents while one was read
+		}
+		a.want(200)
+		if !slices.Contains(contents, string(a.body)) {
+			t.Errorf("a content that nobody wrote: %.20q", a.body)
+		}
+		etag := a.header.Get("ETag")
+		if before, ok := bodies[etag]; ok && before != string(a.body) {
+			t.Errorf("two contents under %s", etag)
+		}
+		bodies[etag] = string(a.body)
+	}
+	close(stop)
+	<-done
+}

@@ -232,6 +232,9 @@ func etagIn(list, etag string, strong bool) bool {
 	return false
 }
 
+// maxReopens is how often a read follows a file that is written all the time.
+const maxReopens = 5
+
 // get answers GET of a file, whole or one range of it.
 func (e *edge) get(c *call) error {
 	ctx, p, err := c.allowed(tenant.Read)
@@ -242,26 +245,33 @@ func (e *edge) get(c *call) error {
 	if err != nil {
 		return err
 	}
-	entry := file.Entry
-	switch conditions(c.r.Header, entry) {
-	case http.StatusPreconditionFailed:
-		return fault.New("files.get", fault.Precondition, "", "the file is another one now")
-	case http.StatusNotModified:
-		e.describe(c, entry)
-		c.w.WriteHeader(http.StatusNotModified)
-		return nil
-	}
-	span, err := wanted(c.r.Header, entry)
-	if err != nil {
-		c.w.Header().Set("Content-Range", "bytes */"+strconv.FormatInt(entry.Size, 10))
-		return err
-	}
 	// The server's limit for reading a request would end a long answer.
 	rc := http.NewResponseController(c.w)
 	_ = rc.SetReadDeadline(time.Time{}) // a recorder in a test has no deadlines
-	body, err := file.Range(ctx, span.off, span.n)
-	if err != nil {
-		return err
+	var entry drive.Entry
+	var span extent
+	var body io.ReadCloser
+	for try := 1; ; try++ {
+		entry = file.Entry
+		switch conditions(c.r.Header, entry) {
+		case http.StatusPreconditionFailed:
+			return fault.New("files.get", fault.Precondition, "", "the file is another one now")
+		case http.StatusNotModified:
+			e.describe(c, entry)
+			c.w.WriteHeader(http.StatusNotModified)
+			return nil
+		}
+		if span, err = wanted(c.r.Header, entry); err != nil {
+			c.w.Header().Set("Content-Range", "bytes */"+strconv.FormatInt(entry.Size, 10))
+			return err
+		}
+		if body, err = file.Range(ctx, span.off, span.n); err == nil {
+			break
+		}
+		// It was written anew since it was opened: the new one is asked about.
+		if !fault.Is(err, drive.CodeFileChanged) || try == maxReopens {
+			return err
+		}
 	}
 	defer body.Close()
 	e.describe(c, entry)

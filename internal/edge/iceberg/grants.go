@@ -1,9 +1,11 @@
 package iceberg
 
 import (
+	"net/http"
 	"slices"
 
 	"github.com/lethe-project/lethe/internal/catalog"
+	"github.com/lethe-project/lethe/internal/fault"
 	"github.com/lethe-project/lethe/internal/tenant"
 )
 
@@ -39,4 +41,13 @@ func (c *call) sees(n catalog.Namespace) bool {
 	return slices.ContainsFunc(c.principal.Grants, func(g tenant.Grant) bool {
 		return (g.Warehouse == "*" || g.Warehouse == c.warehouse.Name) && len(g.Namespace) >= len(n) && slices.Equal(g.Namespace[:len(n)], []string(n))
 	})
+}
+
+// open refuses to make or change anything in a warehouse that is being dropped; what is
+// there can be read, and dropped.
+func (c *call) open(rt *route) error {
+	if !c.warehouse.Closing || rt.method != http.MethodPost || rt.needs == tenant.Read || rt.needs == tenant.Drop {
+		return nil
+	}
+	return fault.New("iceberg.open", fault.Conflict, tenant.CodeWarehouseClosing, "warehouse %q is being dropped", c.warehouse.Name)
 }

@@ -146,6 +146,9 @@ func (e *edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = c.granted(rt)
 	}
 	if err == nil {
+		err = c.open(rt)
+	}
+	if err == nil {
 		err = e.run(c, rt)
 	}
 	if err != nil {

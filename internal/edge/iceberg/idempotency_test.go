@@ -260,8 +260,8 @@ func TestConcurrentTwins(t *testing.T) {
 				}
 			})
 		}
-		if n := b.count("SELECT COUNT(*) FROM iceberg_cleanup_job"); n != 1 {
-			t.Errorf("%d jobs were made by one drop", n)
+		if n := b.count("SELECT COUNT(*) FROM iceberg_cleanup_job"); n != 2 {
+			t.Errorf("%d jobs were made by the purge of a table and of a view", n)
 		}
 	})
 }

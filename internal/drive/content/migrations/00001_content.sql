@@ -1,3 +1,6 @@
+-- No second index has fs_id: without good statistics PostgreSQL would take it for
+-- the primary key, and read all of a drive.
+--
 -- The bytes of files, shared by reference count. Inline ones stand in the row, others in
 -- the object of object_key, which is never used again. sha256 is in hexadecimal.
 CREATE TABLE contents (
@@ -11,7 +14,7 @@ CREATE TABLE contents (
     created_at BIGINT NOT NULL,
     PRIMARY KEY (fs_id, content_id)
 ){clustered};
-CREATE INDEX contents_object ON contents (fs_id, object_key);
+CREATE INDEX contents_object ON contents (object_key);
 -- Every object that no row names, or may not name yet: it is deleted when it is due. A
 -- claim makes it due again after the collector's lease, and is never undone: it passes to
 -- the next collector. multipart is 1 where the store may hold parts of an upload of it.
@@ -47,7 +50,7 @@ CREATE TABLE uploads (
     expires_at BIGINT NOT NULL,
     PRIMARY KEY (fs_id, upload_id)
 ){clustered};
-CREATE INDEX uploads_base ON uploads (fs_id, base_inode);
+CREATE INDEX uploads_base ON uploads (base_inode);
 CREATE INDEX uploads_expiry ON uploads (state, expires_at);
 CREATE TABLE upload_parts (
     fs_id BIGINT NOT NULL,
@@ -60,4 +63,4 @@ CREATE TABLE upload_parts (
     created_at BIGINT NOT NULL,
     PRIMARY KEY (fs_id, upload_id, number)
 ){clustered};
-CREATE INDEX upload_parts_object ON upload_parts (fs_id, object_key);
+CREATE INDEX upload_parts_object ON upload_parts (object_key);

@@ -57,18 +57,21 @@ func (o *octal) UnmarshalText(text []byte) error {
 
 type fsMoveCmd struct {
 	remote
-	From      []string `arg:"" help:"What to move." placeholder:"PATH"`
-	To        string   `arg:"" help:"Its new path, or the directory to move it into."`
+	Paths     []string `arg:"" name:"from-then-to" help:"What to move; last, its new path, or the directory to move it into."`
 	NoReplace bool     `name:"no-replace" short:"n" help:"Fail where something is there already."`
 }
 
 // Run renames.
 func (m *fsMoveCmd) Run(ctx context.Context, c *console) error {
-	from, err := drivePaths(m.From)
+	args, dest, err := fromTo(m.Paths)
 	if err != nil {
 		return err
 	}
-	to, err := drivePath(m.To)
+	from, err := drivePaths(args)
+	if err != nil {
+		return err
+	}
+	to, err := drivePath(dest)
 	if err != nil {
 		return err
 	}
@@ -76,16 +79,16 @@ func (m *fsMoveCmd) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	into, err := isInto(ctx, drive, m.To, len(from))
+	into, err := isInto(ctx, drive, dest, len(from))
 	if err != nil {
 		return err
 	}
 	return c.each(ctx, from, func(p string) error {
-		dest := to
+		target := to
 		if into {
-			dest = below(to, path.Base(p))
+			target = below(to, path.Base(p))
 		}
-		e, err := drive.Rename(ctx, p, dest, client.ChangeOptions{NoReplace: m.NoReplace})
+		e, err := drive.Rename(ctx, p, target, client.ChangeOptions{NoReplace: m.NoReplace})
 		if err != nil || !m.JSON {
 			return missingPath(err, p)
 		}

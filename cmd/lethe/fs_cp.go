@@ -56,37 +56,48 @@ func (b *byteCount) UnmarshalText(text []byte) error {
 
 type fsPutCmd struct {
 	transferFlags
-	From []string `arg:"" help:"Local files and directories; - is the standard input." placeholder:"LOCAL"`
-	To   string   `arg:"" help:"Path of the drive, or the directory there to put them into." placeholder:"PATH"`
+	Paths []string `arg:"" name:"from-then-to" help:"Local files and directories, - being the standard input; last, the path of the drive, or the directory there to put them into."`
 }
 
 // Run sends.
 func (p *fsPutCmd) Run(ctx context.Context, c *console) error {
-	if len(p.From) == 1 && p.From[0] == "-" {
-		return p.putStream(ctx, c, p.To, os.Stdin)
+	from, to, err := fromTo(p.Paths)
+	if err != nil {
+		return err
 	}
-	return p.copyAll(ctx, c, localPlaces(p.From), place{drive: true, arg: p.To})
+	if len(from) == 1 && from[0] == "-" {
+		return p.putStream(ctx, c, to, os.Stdin)
+	}
+	return p.copyAll(ctx, c, places(from, false), place{true, to})
 }
 
 type fsGetCmd struct {
 	transferFlags
-	From []string `arg:"" help:"Files and directories of the drive." placeholder:"PATH"`
-	To   string   `arg:"" help:"Local path, or the directory to put them into." placeholder:"LOCAL"`
+	Paths []string `arg:"" name:"from-then-to" help:"Files and directories of the drive; last, the local path, or the directory to put them into."`
 }
 
 // Run fetches.
 func (g *fsGetCmd) Run(ctx context.Context, c *console) error {
-	from := make([]place, len(g.From))
-	for i, arg := range g.From {
-		from[i] = place{drive: true, arg: arg}
+	from, to, err := fromTo(g.Paths)
+	if err != nil {
+		return err
 	}
-	return g.copyAll(ctx, c, from, place{arg: g.To})
+	return g.copyAll(ctx, c, places(from, true), place{false, to})
+}
+
+// fromTo splits what is to be copied or moved from where to: flags and arguments allow
+// for a list only as the last one.
+func fromTo(args []string) (from []string, to string, err error) {
+	last := len(args) - 1
+	if last < 1 {
+		return nil, "", usageError{errors.New("name what, and last where to")}
+	}
+	return args[:last], args[last], nil
 }
 
 type fsCopyCmd struct {
 	transferFlags
-	From []string `arg:"" help:"What to copy: local paths, or lethe:/a/b." placeholder:"FROM"`
-	To   string   `arg:"" help:"Where to: a local path, or lethe:/a/b."`
+	Paths []string `arg:"" name:"from-then-to" help:"What to copy, and last where to: local paths, or lethe:/a/b."`
 }
 
 // Help tells paths apart.
@@ -96,14 +107,18 @@ func (*fsCopyCmd) Help() string {
 
 // Run copies in the direction that its arguments have.
 func (f *fsCopyCmd) Run(ctx context.Context, c *console) error {
-	from := make([]place, len(f.From))
-	for i, arg := range f.From {
+	args, to, err := fromTo(f.Paths)
+	if err != nil {
+		return err
+	}
+	from := make([]place, len(args))
+	for i, arg := range args {
 		from[i] = place{strings.HasPrefix(arg, onDrive), arg}
 		if from[i].drive != from[0].drive {
 			return usageError{errors.New("what is copied is local or of the drive, not both")}
 		}
 	}
-	return f.copyAll(ctx, c, from, place{strings.HasPrefix(f.To, onDrive), f.To})
+	return f.copyAll(ctx, c, from, place{strings.HasPrefix(to, onDrive), to})
 }
 
 // place is an argument: a path of the drive, or a local one.
@@ -112,10 +127,10 @@ type place struct {
 	arg   string
 }
 
-func localPlaces(args []string) []place {
+func places(args []string, drive bool) []place {
 	out := make([]place, len(args))
 	for i, arg := range args {
-		out[i] = place{arg: arg}
+		out[i] = place{drive, arg}
 	}
 	return out
 }

@@ -121,8 +121,8 @@ func inline(n int) int {
 // start begins the work in the background.
 func (d *drives) start(ctx context.Context) {
 	d.sequencer = d.feed.StartSequencer(ctx)
-	d.collector.Start()
-	d.removal.Start()
+	d.collector.Start() //nolint:contextcheck // it has a life of its own
+	d.removal.Start()   //nolint:contextcheck // the same
 }
 
 // stop gives jobs and claims back and waits, or until ctx ends.

@@ -21,11 +21,10 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/lethe-project/lethe/test/responder"
-
 	"github.com/lethe-project/lethe/internal/server"
 	"github.com/lethe-project/lethe/internal/sqldb"
 	"github.com/lethe-project/lethe/internal/sqldb/sqldbtest"
+	"github.com/lethe-project/lethe/test/responder"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -33,6 +33,9 @@ func openMySQL(ctx context.Context, rawURL string, cfg Config) (*DB, error) {
 		return nil, fmt.Errorf("mysql: open: %w", err)
 	}
 	mc.Params[server.isolation] = "'" + mysqlIsolation + "'"
+	if server.mariadb { // MySQL has nothing of the kind
+		mc.Params["idle_transaction_timeout"] = lockWaitSeconds(idleInTx)
+	}
 	if server.tidb {
 		mc.Params["tidb_txn_mode"] = "'pessimistic'" // row locks; clusters that were upgraded may have another default
 	}
@@ -132,6 +135,7 @@ func mysqlPool(mc *mysql.Config) (*sql.DB, error) {
 type mysqlServer struct {
 	isolation string // the system variable: MariaDB up to 11.0 has no transaction_isolation
 	tidb      bool
+	mariadb   bool
 }
 
 // askMySQL asks the server what it is.
@@ -145,7 +149,7 @@ func askMySQL(ctx context.Context, mc *mysql.Config) (s mysqlServer, err error) 
 	if err := pool.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version); err != nil {
 		return s, err
 	}
-	s.tidb = strings.Contains(version, "TiDB")
+	s.tidb, s.mariadb = strings.Contains(version, "TiDB"), strings.Contains(version, "MariaDB")
 	if err := supported(version); err != nil {
 		return s, err
 	}

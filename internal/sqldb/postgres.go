@@ -76,6 +76,8 @@ func openPostgres(ctx context.Context, dsn string, cfg Config) (*DB, error) {
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
 	pc.RuntimeParams["lock_timeout"] = strconv.FormatInt(cfg.LockWait.Milliseconds(), 10)
+	// A process that was stopped inside a transaction must not keep others from its rows.
+	pc.RuntimeParams["idle_in_transaction_session_timeout"] = strconv.FormatInt(idleInTx.Milliseconds(), 10)
 	pc.RuntimeParams["application_name"] = "lethe"
 	pool := stdlib.OpenDB(*pc)
 	cfg.limit(pool)

@@ -256,3 +256,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 		return context.Cause(ctx)
 	}
 }
+
+// idleInTx is how long a session may be silent inside a transaction before the server
+// ends it, where the server can. No transaction waits for anything but the database; a
+// process that does is stopped, or cut off, and holds locks that its successor needs.
+const idleInTx = 10 * time.Second

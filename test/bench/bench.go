@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 )
 
@@ -60,8 +61,8 @@ func (b *bench) environment() environment {
 		CPUs: runtime.NumCPU(), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version(),
 		Database: "sqlite", Store: "local directory",
 	}
-	if b.database != "" {
-		e.Database = "postgres"
+	if scheme, _, ok := strings.Cut(b.database, "://"); ok {
+		e.Database = scheme
 	}
 	return e
 }

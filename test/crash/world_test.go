@@ -1,12 +1,14 @@
 // Package crash runs the built server as a process and takes away from it what a process
-// can lose: its life at every step of a drop and of a purge, and at random moments; its
-// lease, its database connections, the store, the disk. What must hold after each of them
+// can lose: its life at every step of a drop, of a purge and of the drive's operations, and
+// at random moments; its lease, its database connections, the store, the disk. What must hold after each of them
 // is asserted on what a user sees: files on disk, answers of the API, rows of the database.
 //
 //   - Every accepted drop ends: the table's directory is gone, its one job SUCCEEDED.
 //   - What was not dropped stays byte for byte.
 //   - An acknowledged write is never lost; one without an answer happened whole or not at all.
 //   - SUCCEEDED never leaves a file of the table behind.
+//   - In the drive, whatever had not been acknowledged happened whole or not at all, and no
+//     object stays that no row names.
 //
 // Every case runs on every database, with directories, servers and schemas of its own.
 package crash
@@ -170,10 +172,13 @@ type answer struct {
 // http has no connections that outlive a killed server.
 var httpClient = &http.Client{Timeout: 2 * patience, Transport: &http.Transport{DisableKeepAlives: true}}
 
-// send makes one request. An error means that there was no whole answer.
+// send makes one request, with a body of bytes or JSON. An error means that there was no
+// whole answer.
 func (w *world) send(method, path string, body any, header ...string) (answer, error) {
 	var in io.Reader = http.NoBody
-	if body != nil {
+	if raw, ok := body.([]byte); ok {
+		in = bytes.NewReader(raw)
+	} else if body != nil {
 		raw, err := json.Marshal(body)
 		if err != nil {
 			return answer{}, err

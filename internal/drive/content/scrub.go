@@ -145,7 +145,7 @@ func (s *Store) scrubPage(ctx context.Context, fs int64, page []blob.Info, befor
 
 // lookFor adds the keys that a statement finds.
 func (s *Store) lookFor(ctx context.Context, look sqldb.Statement, fs int64, keys sqldb.Strings, known map[string]bool) (n int64, err error) {
-	rows, err := s.db.Query(ctx, look, fs, keys)
+	rows, err := s.db.Sweeper().Query(ctx, look, fs, keys)
 	if err != nil {
 		return 0, err
 	}

@@ -223,7 +223,7 @@ func TestCancel(t *testing.T) {
 		_, err = w.removal.Empty(ctx, w.fs, id)
 		must(t, err)
 		w.start()
-		jobtestAwait(t, w, id)
+		w.awaitJob(id)
 		w.wantEmpty()
 		w.check()
 	})

@@ -15,7 +15,7 @@ import (
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	texts := map[string]sqldb.Statement{}
-	for _, dir := range []string{"../../job", "../tree", "."} {
+	for _, dir := range []string{"../../job", "../tree", "../content", "."} {
 		for name, s := range sqldbtest.Statements(t, dir) {
 			fill := strings.NewReplacer("{table_name}", "drive_delete_job", "{only}", " AND kind = 'TREE'", "{row}", "id")
 			texts[name] = sqldb.Statement(fill.Replace(string(s)))
@@ -43,6 +43,9 @@ func TestPlans(t *testing.T) {
 		{"present", "", true, []any{11, ids}},
 		{"named", "file_nodes_inode", true, []any{11, ids}},
 		{"entryIs", "", true, []any{11, 5, "x", 7}},
+		{"tasksNamed", "", true, []any{11, sqldb.Strings{"k"}}},
+		{"partsNamed", "", true, []any{11, sqldb.Strings{"k"}}},
+		{"contentsNamed", "", true, []any{11, sqldb.Strings{"k"}}},
 		{"deleteTrashed", "", true, []any{11, sqldb.Strings{"1", "2"}}},
 	}
 	each(t, removal.Config{}, func(t *testing.T, w *world) {
@@ -73,7 +76,7 @@ func TestPlans(t *testing.T) {
 // scans returns the line of a plan that reads a table whole.
 func scans(plan string) string {
 	for line := range strings.Lines(plan) {
-		for _, table := range []string{"file_nodes", "inodes", "drive_delete_job", "delete_reconcile_pending"} {
+		for _, table := range []string{"file_nodes", "inodes", "drive_delete_job", "delete_reconcile_pending", "contents", "file_gc_tasks", "upload_parts"} {
 			// Tables of one row are not worth an index.
 			if strings.Contains(line, "Seq Scan on "+table) && table != "delete_reconcile_pending" ||
 				strings.Contains(line, "SCAN "+table) || strings.HasPrefix(line, table+" ALL") || strings.HasPrefix(line, table+" index") {

@@ -107,7 +107,7 @@ func TestReconcile(t *testing.T) {
 				w.put("/keep/a", "/keep/d/b", "/top")
 				w.putIn(w.other, "/keep/a", false)
 				w.link("/keep/a", "/keep/a2")
-				w.detach2("/aside") // unsettled jobs are nobody's orphans
+				w.detached("/aside") // unsettled jobs are nobody's orphans
 				want := w.damage()
 				dry, err := w.removal.DryReconcile(ctx, w.fs)
 				must(t, err)
@@ -156,8 +156,8 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
-// detach2 makes and detaches a tree.
-func (w *world) detach2(top string) {
+// detached makes and detaches a tree.
+func (w *world) detached(top string) {
 	w.t.Helper()
 	w.put(top + "/x")
 	w.detach(top)

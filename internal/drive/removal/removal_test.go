@@ -111,18 +111,19 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("small tree: %+v, %v", res, err)
 		}
 		w.start()
-		jobtestAwait(t, w, res2id(t, w))
+		w.awaitJob(w.onlyJob())
 		w.wantPaths("/big/", "/big/new")
 		w.check()
 	})
 }
 
-func res2id(t *testing.T, w *world) job.ID {
-	t.Helper()
-	list, err := w.removal.List(t.Context(), w.fs, "", 0, 10)
-	must(t, err)
+// onlyJob is the one job of our drive.
+func (w *world) onlyJob() job.ID {
+	w.t.Helper()
+	list, err := w.removal.List(w.t.Context(), w.fs, "", 0, 10)
+	must(w.t, err)
 	if len(list) != 1 {
-		t.Fatalf("%d jobs", len(list))
+		w.t.Fatalf("%d jobs", len(list))
 	}
 	return list[0].ID
 }
@@ -289,7 +290,7 @@ func TestOwned(t *testing.T) {
 func (w *world) sweepBy(id job.ID) {
 	w.t.Helper()
 	w.removal.Jobs().Wake()
-	jobtestAwait(w.t, w, id)
+	w.awaitJob(id)
 }
 
 // TestLinksAndCopies shares files and contents between what goes and what stays.

@@ -403,9 +403,10 @@ func wantKind(t *testing.T, err error, kind fault.Kind, code fault.Code) {
 	}
 }
 
-func jobtestAwait(t *testing.T, w *world, id job.ID) {
-	t.Helper()
-	jobtest.AwaitState(t, w.removal.Jobs(), id, job.Succeeded)
+// awaitJob waits for a job's end.
+func (w *world) awaitJob(id job.ID) {
+	w.t.Helper()
+	jobtest.AwaitState(w.t, w.removal.Jobs(), id, job.Succeeded)
 }
 
 // read reads a file whole.

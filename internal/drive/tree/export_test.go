@@ -37,6 +37,16 @@ const (
 	StatementInodes      = deleteInodes
 	StatementLower       = lowerLinks
 	StatementDeleteTags  = deleteTags
+
+	StatementNoteTags      = noteTags
+	StatementTimes         = setTimes
+	StatementParentsAfter  = parentsAfter
+	StatementInodesAfter   = inodesAfter
+	StatementPresent       = present
+	StatementNamed         = named
+	StatementEntryIs       = entryIs
+	StatementDeleteTrashed = deleteTrashed
+	StatementDropInodes    = dropInodes
 )
 
 // TouchDue is what TouchDirectory asks before it writes.

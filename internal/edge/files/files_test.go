@@ -500,7 +500,7 @@ func TestTwoTenants(t *testing.T) {
 }
 
 // events reads a stream until it has n events.
-func (b *bench) events(query string, n int, headers ...string) (out []string, ids []string) {
+func (b *bench) events(query string, n int, headers ...string) (out, ids []string) {
 	b.tb.Helper()
 	ctx, cancel := context.WithTimeout(b.tb.Context(), 20*time.Second)
 	defer cancel()

@@ -64,7 +64,6 @@ type options struct {
 	inline    int
 	heartbeat time.Duration
 	step      func(op, point string) error
-	bucket    func(*mem.Bucket)
 }
 
 func open(tb testing.TB, o options) *bench {

@@ -27,7 +27,7 @@ var upStatement = func() sqldb.Statement {
 		}
 		fmt.Fprintf(&what, "f%d.parent_id, f%d.name", i, i)
 		fmt.Fprintf(&lateral, ` LEFT JOIN LATERAL (SELECT parent_id, name FROM file_nodes f
-			WHERE f.fs_id = r.fs_id AND f.inode_id = %s AND f.is_directory = 1 LIMIT 1) f%d ON true`, below, i)
+			WHERE f.fs_id = r.fs_id AND f.inode_id = %s AND f.inode_id > 0 AND f.is_directory = 1 LIMIT 1) f%d ON true`, below, i)
 		fmt.Fprintf(&joins, ` LEFT JOIN file_nodes f%d {index:file_nodes_inode}
 			ON f%d.fs_id = r.fs_id AND f%d.inode_id = %s AND f%d.is_directory = 1`, i, i, i, below, i)
 		below = fmt.Sprintf("f%d.parent_id", i)
@@ -36,7 +36,7 @@ var upStatement = func() sqldb.Statement {
 		"{else}? AS fs_id, ? AS inode_id) r" + joins.String() + "{end} LIMIT 1")
 }()
 
-const dentriesOf sqldb.Statement = `SELECT parent_id, name FROM file_nodes {index:file_nodes_inode} WHERE fs_id = ? AND inode_id = ? LIMIT ?`
+const dentriesOf sqldb.Statement = `SELECT parent_id, name FROM file_nodes {index:file_nodes_inode} WHERE fs_id = ? AND inode_id = ? AND inode_id > 0 LIMIT ?`
 
 // climb walks from a directory to the root and returns the names passed, deepest first,
 // and the directories, with the first one and the last one that is there. It stops at a

@@ -261,6 +261,8 @@ func (b *bench) planPostgres(db *sqldb.DB, s sqldb.Statement, args []any) (plan 
 	var values []string
 	for _, a := range args {
 		switch a := a.(type) {
+		case []string:
+			values = append(values, "'{"+strings.Join(a, ",")+"}'")
 		case []int64:
 			values = append(values, "'{"+strings.Trim(strings.ReplaceAll(fmt.Sprint(a), " ", ","), "[]")+"}'")
 		default:

@@ -41,10 +41,10 @@ const (
 	deleteBetween sqldb.Statement = "{delete:file_nodes} WHERE fs_id = ? AND parent_id = ? AND name > ? AND name <= ? AND is_directory = 0"
 
 	directoriesOf sqldb.Statement = `SELECT parent_id, inode_id, name, is_directory FROM file_nodes {index:file_nodes_inode}
-		WHERE {keys:fs_id,inode_id} AND is_directory = 1`
+		WHERE {keys:fs_id,inode_id} AND inode_id > 0 AND is_directory = 1`
 	// The sum keeps the list of parents a filter: as a second key of the index it would be
 	// a look for every pair.
-	deleteDirectories sqldb.Statement = `{delete:file_nodes,file_nodes_inode} WHERE {keys:fs_id,inode_id} AND parent_id + 0 {in} AND is_directory = 1`
+	deleteDirectories sqldb.Statement = `{delete:file_nodes,file_nodes_inode} WHERE {keys:fs_id,inode_id} AND inode_id > 0 AND parent_id + 0 {in} AND is_directory = 1`
 
 	deleteInodes sqldb.Statement = "{delete:inodes} WHERE {keys:fs_id,inode_id}"
 	lowerLinks   sqldb.Statement = "UPDATE inodes {key} SET nlink = nlink - ?, changed_at = {now} WHERE {keys:fs_id,inode_id}"

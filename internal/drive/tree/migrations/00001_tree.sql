@@ -9,7 +9,10 @@ CREATE TABLE file_nodes (
     is_directory SMALLINT NOT NULL,
     PRIMARY KEY (fs_id, parent_id, name)
 ){clustered};
-CREATE INDEX file_nodes_inode ON file_nodes (fs_id, inode_id);
+-- Partial on PostgreSQL, so that it answers only those who say inode_id > 0: where the
+-- statistics say that the table is (nearly) empty it would be taken for the primary key, by
+-- fs_id alone, and all of a drive be read for a name.
+CREATE INDEX file_nodes_inode ON file_nodes (fs_id, inode_id){on postgres} WHERE inode_id > 0{end};
 CREATE TABLE inodes (
     fs_id BIGINT NOT NULL,
     inode_id BIGINT NOT NULL,

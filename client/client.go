@@ -68,9 +68,6 @@ func New(opts Options) (*Client, error) {
 // URI returns the server's URI, without the catalog's path.
 func (c *Client) URI() string { return c.base.String() }
 
-// Token returns the token that is sent; empty when there is none.
-func (c *Client) Token() string { return c.opts.Token }
-
 // segment encodes one path segment so that the server gets it byte for byte: no plus
 // sign that could mean a space, and no dot segment that a proxy would resolve.
 func segment(s string) string {

@@ -20,8 +20,14 @@ import (
 	"github.com/lethe-project/lethe/internal/server"
 )
 
-// serve runs a server in this process until the test ends.
-func serve(t *testing.T, args ...string) *client.Client {
+// served is a server in this process, and a client with its operator's token.
+type served struct {
+	*client.Client
+	token string
+}
+
+// serve runs a server until the test ends.
+func serve(t *testing.T, args ...string) served {
 	t.Helper()
 	var commands cli
 	parser, err := kong.New(&commands)
@@ -49,24 +55,25 @@ func serve(t *testing.T, args ...string) *client.Client {
 	})
 	select {
 	case started := <-up:
-		token, err := os.ReadFile(started.TokenFile)
+		raw, err := os.ReadFile(started.TokenFile)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := client.New(client.Options{URI: started.BaseURL, Token: strings.TrimSpace(string(token))})
+		token := strings.TrimSpace(string(raw))
+		c, err := client.New(client.Options{URI: started.BaseURL, Token: token})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c
+		return served{c, token}
 	case err := <-done:
 		done <- nil
 		t.Fatalf("the server did not start: %v", err)
-		return nil
+		return served{}
 	}
 }
 
 // tenantOf makes a tenant, and a token that may do everything in it.
-func tenantOf(ctx context.Context, operator *client.Client, name string) (string, error) {
+func tenantOf(ctx context.Context, operator served, name string) (string, error) {
 	if _, err := operator.Tenants().Create(ctx, name); err != nil {
 		return "", err
 	}
@@ -88,10 +95,6 @@ func TestDriveScripts(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			operator := serve(t, tt.args...)
-			_, text, err := operator.Tokens("").Create(t.Context(), client.NewToken{Name: "second", Grants: []client.Grant{{Admin: true}}})
-			if err != nil || text == "" {
-				t.Fatalf("token: %v", err)
-			}
 			testscript.Run(t, testscript.Params{
 				Dir: filepath.Join("testdata", tt.name),
 				Setup: func(env *testscript.Env) error {
@@ -104,7 +107,7 @@ func TestDriveScripts(t *testing.T) {
 					env.Setenv("LETHE_TOKEN", token)
 					env.Setenv("LETHE_TENANT", name)
 					env.Setenv("TENANT", name)
-					env.Setenv("OPERATOR", operator.Token())
+					env.Setenv("OPERATOR", operator.token)
 					return nil
 				},
 				Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
@@ -114,7 +117,7 @@ func TestDriveScripts(t *testing.T) {
 }
 
 // call runs a command line in this process.
-func call(t *testing.T, server *client.Client, args ...string) (code int, out, err string) {
+func call(t *testing.T, server served, args ...string) (code int, out, err string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	code = run(t.Context(), append(args, "--uri", server.URI(), "--data", t.TempDir()), &console{out: &stdout, err: &stderr})
@@ -165,7 +168,7 @@ func snapshot(t *testing.T, dir string) map[string]string {
 // within the drive too.
 func TestRoundTrip(t *testing.T) {
 	operator := serve(t)
-	t.Setenv(tokenVariable, operator.Token())
+	t.Setenv(tokenVariable, operator.token)
 	dir := t.TempDir()
 	tree := filepath.Join(dir, "tree")
 	long := strings.Repeat("l", 255)
@@ -234,7 +237,7 @@ func TestRoundTrip(t *testing.T) {
 // TestFetchStaysInside fetches what would write elsewhere, if it could.
 func TestFetchStaysInside(t *testing.T) {
 	operator := serve(t)
-	t.Setenv(tokenVariable, operator.Token())
+	t.Setenv(tokenVariable, operator.token)
 	ctx, drive := t.Context(), operator.Drive()
 	for path, target := range map[string]string{"/t/abs": "/etc/passwd", "/t/sub/up": "../../x", "/t/turn": "self/../../x", "/t/self": "sub"} {
 		if _, err := drive.Symlink(ctx, path, target); err != nil {
@@ -315,7 +318,7 @@ func TestByteCount(t *testing.T) {
 // TestMeter shows a bar to a terminal, and lines above it.
 func TestMeter(t *testing.T) {
 	operator := serve(t)
-	t.Setenv(tokenVariable, operator.Token())
+	t.Setenv(tokenVariable, operator.token)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "f"), make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)
@@ -337,7 +340,7 @@ func TestMeter(t *testing.T) {
 // TestInterruptedTransfer ends a transfer as a signal does: no file is there in part.
 func TestInterruptedTransfer(t *testing.T) {
 	operator := serve(t)
-	t.Setenv(tokenVariable, operator.Token())
+	t.Setenv(tokenVariable, operator.token)
 	if _, err := operator.Drive().Put(t.Context(), "/f", io.LimitReader(zeros{}, 1<<20), client.PutOptions{}); err != nil {
 		t.Fatal(err)
 	}

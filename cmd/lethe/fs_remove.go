@@ -105,7 +105,10 @@ func (r *fsRemoveCmd) report(c *console, p string, done client.Removed) error {
 		return c.json(done)
 	}
 	p = printable(p)
-	what := fmt.Sprintf("%s, %s, %s", counted(done.Files, "file", "files"), counted(done.Directories, "directory", "directories"), size(done.Bytes))
+	what := counted(done.Files, "file", "files") + ", " + counted(done.Directories, "directory", "directories")
+	if !r.DryRun { // which does not look at the bytes
+		what += ", " + size(done.Bytes)
+	}
 	switch {
 	case r.DryRun:
 		return c.print("Would delete %s: %s.", p, what)
@@ -113,7 +116,7 @@ func (r *fsRemoveCmd) report(c *console, p string, done client.Removed) error {
 		return c.print("Moved %s to the trash. Bring it back with lethe fs trash restore %s", p, done.Job)
 	case done.Job != "" && done.State != client.Succeeded:
 		return c.print("Deleted %s. %s frees its space (%s).", p, done.Job, done.State)
-	case done.Files+done.Directories == 0:
+	case done.Nodes <= 1:
 		return c.print("Deleted %s.", p)
 	}
 	return c.print("Deleted %s: %s.", p, what)

@@ -22,7 +22,7 @@ type jobCmd struct {
 type jobListCmd struct {
 	remote
 	State     string `name:"state" enum:"PENDING,RUNNING,SUCCEEDED,FAILED,CANCELLED," default:"" help:"Only those: PENDING, RUNNING, SUCCEEDED, FAILED or CANCELLED." placeholder:"STATE"`
-	Kind      string `name:"kind" help:"Only those of a kind: purge." placeholder:"KIND"`
+	Kind      string `name:"kind" help:"Only those of a kind: purge, or delete for trees of the drive." placeholder:"KIND"`
 	Warehouse string `name:"warehouse" help:"Only those of a warehouse." placeholder:"NAME"`
 	Namespace string `name:"namespace" help:"Only those of objects in a namespace." placeholder:"NAMESPACE"`
 	Table     string `name:"table" help:"Only those of objects of that name." placeholder:"NAME"`
@@ -55,7 +55,7 @@ func (j *jobListCmd) Run(ctx context.Context, c *console) error {
 			}
 			continue
 		}
-		out.add(job.Job, stateOf(job), strconv.Itoa(job.Attempts), job.Phase, count(job.Counts().Files), job.Object.Identifier().String(), moment(job.UpdatedAt))
+		out.add(job.Job, stateOf(job), strconv.Itoa(job.Attempts), job.Phase, count(job.Counts().Files), objectOf(job), moment(job.UpdatedAt))
 	}
 	return out.flush()
 }
@@ -63,7 +63,7 @@ func (j *jobListCmd) Run(ctx context.Context, c *console) error {
 // oneJob are the flags and the argument of commands on one job.
 type oneJob struct {
 	remote
-	Job string `arg:"" help:"Name of the job, such as purge-42."`
+	Job string `arg:"" help:"Name of the job, such as purge-42 or delete-7."`
 }
 
 // control does something to the job, and tells how it stands then.

@@ -25,13 +25,25 @@ func stateOf(job client.Job) string {
 	return strings.Join(words, ",")
 }
 
+// objectOf is what the job deletes: a path of the drive, or a table or view.
+func objectOf(job client.Job) string {
+	if job.Object.Path != "" {
+		return job.Object.Path
+	}
+	return job.Object.Identifier().String()
+}
+
 // deleted tells what is gone.
 func deleted(counts client.Counts) string {
 	noun := "files"
 	if counts.Files == 1 {
 		noun = "file"
 	}
-	return fmt.Sprintf("%s %s, %s", count(counts.Files), noun, size(counts.Bytes))
+	directories := ""
+	if counts.Directories > 0 {
+		directories = ", " + counted(counts.Directories, "directory", "directories")
+	}
+	return fmt.Sprintf("%s %s%s, %s", count(counts.Files), noun, directories, size(counts.Bytes))
 }
 
 // summary tells the counts, leaving out those that are zero.
@@ -74,7 +86,7 @@ func (c *console) showJob(job client.Job) error {
 	counts := job.Counts()
 	add("job", job.Job)
 	add("state", stateOf(job))
-	add("object", strings.ToLower(job.Object.Type)+" "+job.Object.Identifier().String())
+	add("object", strings.ToLower(job.Object.Type)+" "+objectOf(job))
 	add("warehouse", job.Object.Warehouse)
 	add("location", job.Object.Location)
 	add("phase", job.Phase)

@@ -141,9 +141,10 @@ func runRound(t *testing.T, db sqldbtest.Server, length time.Duration, seed uint
 // apply lets one harm begin or end.
 func (w *world) apply(e event) {
 	w.t.Helper()
+	defer w.noted(e, time.Now())
 	n := w.nodes[e.node]
 	switch e.what {
-	case drop: // the caller's
+	case drop, revive: // the caller's
 	case kill:
 		w.kill(n)
 	case restart:

@@ -31,6 +31,8 @@ const (
 	healDB   action = "database heals"
 	hurtDisk action = "store in trouble"
 	healDisk action = "store heals"
+
+	revive action = "revive" // never drawn: a server ended by itself and is started again
 )
 
 // event is one thing that happens at a time after the start.
@@ -57,7 +59,7 @@ func (e event) String() string {
 	case healDisk:
 	case slowDB:
 		s += fmt.Sprintf(" of %d by %s", e.node, e.delay)
-	case kill, restart, stop, proceed, cutDB, downDB, stallDB, healDB:
+	case kill, restart, stop, proceed, cutDB, downDB, stallDB, healDB, revive:
 		s += fmt.Sprintf(" of %d", e.node)
 	}
 	return s

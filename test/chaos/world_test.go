@@ -39,6 +39,7 @@ type config struct {
 	latency time.Duration // of deletes at the store
 	args    []string      // more settings of each server
 	local   bool          // tables lie in a directory, not in the store
+	drive   bool          // files and directories are used: see drive_test.go
 }
 
 // world is one database and one bucket, and the servers on them. Each server reaches the
@@ -53,6 +54,8 @@ type world struct {
 	nodes  []*node
 	wakes  map[int][]time.Time
 	before map[string]string // what nobody drops: URI → bytes
+	drive  *driveSide        // nil without a drive
+	notes  []note            // of the harm that was done
 }
 
 // node is the place of one server, which has one process after the other.
@@ -104,6 +107,9 @@ func newWorld(t *testing.T, db sqldbtest.Server, cfg config) *world {
 		}
 		w.openBucket(endpoint)
 		w.store = newStore(t, endpoint, cfg.latency)
+		if cfg.drive {
+			w.openDrive(endpoint)
+		}
 	}
 	database := db.URL(t)
 	var err error
@@ -259,6 +265,7 @@ func (w *world) supervise() {
 		if !n.absent && !n.server.Alive() {
 			n.revived++
 			n.server.Launch(w.t)
+			w.noted(event{what: revive, node: n.number}, time.Now())
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	dropInodes sqldb.Statement = "DELETE FROM inodes WHERE fs_id = ? AND inode_id IN (1, 2)"
+	dropInodes sqldb.Statement = "DELETE FROM inodes WHERE fs_id = ? AND inode_id BETWEEN 1 AND 2"
 	dropLock   sqldb.Statement = "DELETE FROM fs_lock WHERE fs_id = ?"
 	dropIDs    sqldb.Statement = "DELETE FROM fs_ids WHERE fs_id = ?"
 )

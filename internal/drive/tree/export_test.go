@@ -38,6 +38,9 @@ const (
 	StatementLower       = lowerLinks
 	StatementDeleteTags  = deleteTags
 
+	StatementInode         = deleteInode
+	StatementLowerOne      = lowerLink
+	StatementDeleteTagsOf  = deleteTagsOf
 	StatementNoteTags      = noteTags
 	StatementTimes         = setTimes
 	StatementParentsAfter  = parentsAfter

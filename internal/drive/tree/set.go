@@ -49,6 +49,11 @@ const (
 	deleteInodes sqldb.Statement = "{delete:inodes} WHERE {keys:fs_id,inode_id}"
 	lowerLinks   sqldb.Statement = "UPDATE inodes {key} SET nlink = nlink - ?, changed_at = {now} WHERE {keys:fs_id,inode_id}"
 	deleteTags   sqldb.Statement = "{delete:file_tags} WHERE {keys:fs_id,inode_id}"
+
+	// The same of one inode, as requests do it on connections that are not the sweeper's.
+	deleteInode  sqldb.Statement = "DELETE FROM inodes WHERE fs_id = ? AND inode_id = ?"
+	lowerLink    sqldb.Statement = "UPDATE inodes SET nlink = nlink - ?, changed_at = {now} WHERE fs_id = ? AND inode_id = ?"
+	deleteTagsOf sqldb.Statement = "DELETE FROM file_tags WHERE fs_id = ? AND inode_id = ?"
 )
 
 // Children reads up to limit entries of directories, ascending ids, without a lock. They
@@ -137,6 +142,9 @@ func (t *Tree) DeleteDirectoryDentries(ctx context.Context, tx *sqldb.Tx, fs FS,
 
 // DeleteInodes removes inodes, which are held exclusively, and returns how many they were.
 func (t *Tree) DeleteInodes(ctx context.Context, tx *sqldb.Tx, fs FS, ids []Inode) (int64, error) {
+	if len(ids) == 1 {
+		return tx.Exec(ctx, deleteInode, int64(fs), int64(ids[0]))
+	}
 	return hit(tx, sorted(ids), func(part sqldb.IDs) (int64, error) {
 		return tx.Exec(ctx, deleteInodes, int64(fs), part)
 	})
@@ -145,6 +153,9 @@ func (t *Tree) DeleteInodes(ctx context.Context, tx *sqldb.Tx, fs FS, ids []Inod
 // LowerLinks lowers the link count of each of the inodes, which are held exclusively, and
 // returns how many they were.
 func (t *Tree) LowerLinks(ctx context.Context, tx *sqldb.Tx, fs FS, ids []Inode, by int64) (int64, error) {
+	if len(ids) == 1 {
+		return tx.Exec(ctx, lowerLink, by, int64(fs), int64(ids[0]))
+	}
 	return hit(tx, sorted(ids), func(part sqldb.IDs) (int64, error) {
 		return tx.Exec(ctx, lowerLinks, by, int64(fs), part)
 	})
@@ -152,6 +163,10 @@ func (t *Tree) LowerLinks(ctx context.Context, tx *sqldb.Tx, fs FS, ids []Inode,
 
 // DeleteTags removes all tags of inodes.
 func (t *Tree) DeleteTags(ctx context.Context, tx *sqldb.Tx, fs FS, ids []Inode) error {
+	if len(ids) == 1 {
+		_, err := tx.Exec(ctx, deleteTagsOf, int64(fs), int64(ids[0]))
+		return err
+	}
 	_, err := hit(tx, sorted(ids), func(part sqldb.IDs) (int64, error) {
 		return tx.Exec(ctx, deleteTags, int64(fs), part)
 	})

@@ -136,7 +136,7 @@ func (b *bench) driveStatements(ctx context.Context, r *driveReport) (err error)
 		method, path, body string
 		limit              float64 // 0: none
 	}{
-		{"", http.MethodPost, deep + "?op=mkdir&parents=true", "", 0},
+		{"", http.MethodPost, deep + "?op=mkdir", `{"parents":true}`, 0},
 		{"", http.MethodPut, deep + "/first", small, 0}, // takes a block of ids and touches the directory
 		{"create of an inline file", http.MethodPut, deep + "/f", small, 8},
 		{"stat, 16 deep", http.MethodGet, deep + "/f?stat", "", 1},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -56,12 +57,14 @@ func (b *bench) sweeps(ctx context.Context, rooms *driveRooms, clock *stepClock,
 	if r.Ceiling, err = ceilingStatements(rooms.db); err != nil {
 		return err
 	}
-	var rates, ceilings, ratios, seconds, batch, hold []float64
+	var rates, seconds, batch, hold []float64
+	ceilings, ratios := map[string][]float64{}, map[string][]float64{}
 	var statements int64
 	for run := range sizes.Runs {
 		b.note("%s, run %d of %d", s.Name, run+1, sizes.Runs)
-		var swept, raw time.Duration
-		sweep := func() error {
+		var swept time.Duration
+		raw := map[string]time.Duration{}
+		turns := []func() error{func() error {
 			p, err := rooms.planted(ctx, "sweep", s)
 			if err != nil {
 				return err
@@ -81,29 +84,38 @@ func (b *bench) sweeps(ctx context.Context, rooms *driveRooms, clock *stepClock,
 			b, h := clock.taken()
 			batch, hold = append(batch, b...), append(hold, h...)
 			return rooms.queued(ctx, s.files())
+		}}
+		for _, form := range sizes.Ceilings {
+			turns = append(turns, func() (err error) {
+				p, err := rooms.planted(ctx, "raw", s)
+				if err != nil {
+					return err
+				}
+				if raw[form], err = ceiling(ctx, rooms.db, p, form); err != nil {
+					return fmt.Errorf("ceiling by %s: %w", form, err)
+				}
+				return rooms.queued(ctx, s.files())
+			})
 		}
-		bare := func() error {
-			p, err := rooms.planted(ctx, "raw", s)
-			if err != nil {
+		if run%2 == 1 { // whoever comes first leaves work behind for the engine
+			slices.Reverse(turns)
+		}
+		for _, turn := range turns {
+			if err := turn(); err != nil {
 				return err
 			}
-			if raw, err = ceiling(ctx, rooms.db, p); err != nil {
-				return fmt.Errorf("ceiling: %w", err)
-			}
-			return rooms.queued(ctx, s.files())
-		}
-		first, second := sweep, bare
-		if run%2 == 1 { // whoever comes first leaves work behind for the engine
-			first, second = bare, sweep
-		}
-		if err := errors.Join(first(), second()); err != nil {
-			return err
 		}
 		nodes := float64(s.nodes())
-		rates, ceilings = append(rates, nodes/swept.Seconds()), append(ceilings, nodes/raw.Seconds())
-		ratios, seconds = append(ratios, ratio(raw.Seconds(), swept.Seconds())), append(seconds, swept.Seconds())
+		rates, seconds = append(rates, nodes/swept.Seconds()), append(seconds, swept.Seconds())
+		for form, took := range raw {
+			ceilings[form] = append(ceilings[form], nodes/took.Seconds())
+			ratios[form] = append(ratios[form], ratio(took.Seconds(), swept.Seconds()))
+		}
 	}
-	f.PerSecond, f.Ceiling, f.Ratio, f.Seconds = spreadOf(rates), spreadOf(ceilings), spreadOf(ratios), spreadOf(seconds)
+	f.PerSecond, f.Seconds = spreadOf(rates), spreadOf(seconds)
+	for _, form := range sizes.Ceilings {
+		f.Ceilings = append(f.Ceilings, ceilingFigures{Form: form, PerSecond: spreadOf(ceilings[form]), Ratio: spreadOf(ratios[form])})
+	}
 	f.Batch, f.Hold = spreadOf(batch), spreadOf(hold)
 	f.Statements = float64(statements) / float64(sizes.Runs*s.nodes())
 	return nil

@@ -110,6 +110,7 @@ func TestBatchStatements(t *testing.T) {
 		})
 		r := w.claim(w.removal.Jobs(), w.detach("/t"))
 		_ = m.Sweep(t.Context(), r)
+		t.Logf("a batch is %d statements", most)
 		if most > 13 || most < 9 {
 			t.Errorf("a batch is %d statements", most)
 		}

@@ -28,7 +28,7 @@ test: ## everything, as CI does: installs and starts what it needs, then runs al
 	$(GO) build -o bin/ci ./test/ci
 	bin/ci test $(PKG)
 
-chaos: ## servers, databases and a store that fail in all ways, for CHAOS=10m; one minute of it is in test
+chaos: ## servers, databases and a store that fail in all ways, for CHAOS=10m with tables and again with trees; one minute of each is in test
 	$(GO) build -o bin/ci ./test/ci
 	bin/ci chaos -chaos.duration=$(CHAOS) -chaos.files=500000
 

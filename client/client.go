@@ -1,17 +1,20 @@
-// Package client speaks to a Lethe server: jobs, cleanups, and what a person needs of
-// the catalog (list, show, register, rename, drop). Table engines use their own Iceberg
-// clients.
+// Package client speaks to a Lethe server: the drive (files, uploads, events, trash),
+// tenants and tokens, jobs, cleanups, and what a person needs of the catalog (list, show,
+// register, rename, drop). Table engines use their own Iceberg clients.
 //
 // It stands on net/http alone and links no database driver and no Arrow. A Client is
 // safe for concurrent use. Every call takes a context and obeys it, also while it
-// waits between two tries.
+// waits between two tries. Bodies are streamed, never held in memory.
 //
 // Failure model: an answer that is no success is an *Error. GET, HEAD and DELETE are
 // tried again, five requests in all, when the network fails or the server answers 408,
 // 429, 500, 502, 503 or 504; Retry-After is honoured up to 60 seconds. A DELETE, and a
-// POST that registers, unregisters or renames, carries an Idempotency-Key, the same on
-// every try, so that one whose answer was lost is answered as what it was; these POSTs
-// are tried again like a DELETE. Any other POST is never repeated.
+// POST that registers, unregisters or renames a table, carries an Idempotency-Key, the
+// same on every try, so that one whose answer was lost is answered as what it was; these
+// POSTs are tried again like a DELETE. A PUT or POST that does the same when it is done
+// twice (a whole file, a part, tags, mkdir with parents, a copy, without conditions) is
+// tried again too, a body if it can be read again. Any other POST is never repeated, and a
+// DELETE of the drive only if it names what it means.
 package client
 
 import (

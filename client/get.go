@@ -51,7 +51,7 @@ func (d Drive) Get(ctx context.Context, path string, opts GetOptions) (*File, er
 		return nil, fmt.Errorf("client: no file has %d bytes from %d", opts.Length, opts.Offset)
 	}
 	f := &File{ctx: ctx, d: d, path: path, at: opts.Offset, ETag: opts.IfMatch}
-	resp, err := f.request(opts.Length)
+	resp, err := f.request(opts.Length) //nolint:bodyclose // File.Close does
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (f *File) Read(b []byte) (int, error) {
 		if err := sleep(f.ctx, pause(f.tries, nil)); err != nil {
 			return 0, err
 		}
-		resp, err := f.request(f.left)
+		resp, err := f.request(f.left) //nolint:bodyclose // File.Close does
 		if err != nil {
 			return 0, err
 		}

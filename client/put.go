@@ -85,12 +85,17 @@ func (c *Client) stream(ctx context.Context, r request, body io.Reader, size int
 		r.header["Expect"] = "100-continue"
 	}
 	for try := 1; ; try++ {
-		sent := &sentBody{r: body, sum: sha256.New(), empty: empty}
+		sent := &sentBody{r: body, sum: sha256.New(), empty: empty, stop: func() {}}
+		if !seekable {
+			sent.detach()
+		}
+		release := context.AfterFunc(ctx, sent.stop)
 		err := c.streamOnce(ctx, r, sent, size)
+		release()
 		if err == nil {
 			return sent.digest(), nil
 		}
-		if cause := sent.failure(seekable); cause != nil {
+		if cause := sent.failure(); cause != nil {
 			return "", fmt.Errorf("client: %s %s: read what is to be sent: %w", r.method, r.path, cause)
 		}
 		if ctx.Err() != nil {
@@ -119,7 +124,7 @@ func (c *Client) streamOnce(ctx context.Context, r request, body *sentBody, size
 	}
 	req.ContentLength = size
 	req.Header.Set("Content-Type", "application/octet-stream")
-	resp, err := c.send(req)
+	resp, err := c.send(req) //nolint:bodyclose // finish does
 	if err != nil {
 		return err
 	}
@@ -139,6 +144,19 @@ type sentBody struct {
 	err   error // of reading, other than its end
 	taken bool
 	empty bool
+	stop  func() // ends a Read that waits
+}
+
+// detach puts a pipe before a reader that may bring nothing for ever: a transport whose
+// request is cancelled waits for the Read that is under way.
+func (b *sentBody) detach() {
+	r, w := io.Pipe()
+	from := b.r
+	go func() { // until the caller's reader comes back
+		_, err := io.Copy(w, from)
+		_ = w.CloseWithError(err) // never fails
+	}()
+	b.r, b.stop = r, func() { _ = r.Close() } // never fails
 }
 
 // Read reads for the transport.
@@ -150,7 +168,7 @@ func (b *sentBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.r.Read(p)
 	b.sum.Write(p[:n])
-	if err != nil && !errors.Is(err, io.EOF) {
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrClosedPipe) { // which stop causes
 		b.err = err
 	}
 	return n, err
@@ -168,16 +186,15 @@ func (b *sentBody) digest() string {
 }
 
 // Close implements io.Closer.
-func (b *sentBody) Close() error { return nil }
+func (b *sentBody) Close() error {
+	b.stop()
+	return nil
+}
 
-// failure takes the body back and returns what reading it failed with. Reading what cannot
-// be sent again may block for ever: that is not waited for.
-func (b *sentBody) failure(wait bool) error {
-	if wait {
-		b.mu.Lock()
-	} else if !b.mu.TryLock() {
-		return nil
-	}
+// failure takes the body back and returns what reading it failed with.
+func (b *sentBody) failure() error {
+	b.stop()
+	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.taken = true
 	return b.err

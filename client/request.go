@@ -99,7 +99,7 @@ func (c *Client) once(ctx context.Context, r request, body []byte, key string) (
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
 	}
-	resp, err := c.send(req)
+	resp, err := c.send(req) //nolint:bodyclose // finish does
 	if err != nil {
 		return nil, err
 	}

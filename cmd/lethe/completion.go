@@ -141,7 +141,9 @@ func fishScript(levels []level) string {
 	fmt.Fprintf(&b, `# fish completion of lethe
 function __lethe_at
     set -l path ''
-    for word in (commandline -opc)[2..]
+    set -l words (commandline -opc)
+    set -e words[1]
+    for word in $words
         if contains -- "$path/$word" %s
             set path "$path/$word"
         end

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,11 +49,24 @@ func (r *remote) connect() (*client.Client, error) {
 			return nil, hintError{err, "Run as the user of the server, or set " + tokenVariable + "."}
 		}
 	}
-	c, err := client.New(client.Options{URI: uri, Token: token, UserAgent: "lethe/" + version})
+	c, err := client.New(client.Options{URI: uri, Token: token, UserAgent: "lethe/" + version, HTTPClient: keeping()})
 	if err != nil {
 		return nil, usageError{err}
 	}
 	return c, nil
+}
+
+// keeping is an HTTP client that keeps a connection for each file under way: the default
+// one keeps two, and would make a new one for nearly every small file.
+func keeping() *http.Client {
+	transport, ok := http.DefaultTransport.(*http.Transport)
+	if !ok {
+		return http.DefaultClient
+	}
+	transport = transport.Clone()
+	transport.MaxIdleConnsPerHost = maxParallel
+	transport.MaxIdleConns = maxParallel
+	return &http.Client{Transport: transport}
 }
 
 func (r *remote) read(name string) (string, error) {

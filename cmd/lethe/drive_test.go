@@ -290,8 +290,15 @@ func TestSafeNames(t *testing.T) {
 		name, target string
 		out          bool
 	}{
-		{"l", "a", false}, {"l", "./a", false}, {"d/l", "../a", false}, {"d/e/l", "../../a", false},
-		{"l", "../a", true}, {"d/l", "../../a", true}, {"l", "/a", true}, {"d/l", "a/../b", true}, {"l", "..", true},
+		{"l", "a", false},
+		{"l", "./a", false},
+		{"d/l", "../a", false},
+		{"d/e/l", "../../a", false},
+		{"l", "../a", true},
+		{"d/l", "../../a", true},
+		{"l", "/a", true},
+		{"d/l", "a/../b", true},
+		{"l", "..", true},
 	} {
 		if leadsOut(tt.name, tt.target) != tt.out {
 			t.Errorf("%s -> %s leads out: %v", tt.name, tt.target, !tt.out)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/lethe-project/lethe/client"
 )
@@ -43,7 +44,7 @@ func (t *transfer) sendDirectory(local, dest string, mode fs.FileMode) {
 	}
 	t.count(tally{Directories: 1})
 	if bits := uint32(mode.Perm()); len(entries) == 0 || bits != usualDirectory {
-		make := func(ctx context.Context) error {
+		establish := func(ctx context.Context) error {
 			e, err := t.drive.Mkdir(ctx, dest, client.MkdirOptions{Parents: true, Mode: bits})
 			if err == nil && e.Permissions() != bits && dest != "/" {
 				_, err = t.drive.Chmod(ctx, dest, bits, client.ChangeOptions{})
@@ -51,9 +52,9 @@ func (t *transfer) sendDirectory(local, dest string, mode fs.FileMode) {
 			return err
 		}
 		if len(entries) == 0 {
-			t.do(local, make)
+			t.do(local, establish)
 		} else {
-			t.later(func() { t.do(local, make) })
+			t.later(func() { t.do(local, establish) })
 		}
 	}
 	for _, entry := range entries {
@@ -121,12 +122,17 @@ func (t *transfer) sendFile(ctx context.Context, local, dest string) error {
 	return err
 }
 
-const partsAtOnce = 4 // of one file
+const (
+	partsAtOnce = 4 // of one file
+	abandonWait = 5 * time.Second
+)
 
-// abandon gives up an upload that failed: its parts would stay until it expires.
+// abandon gives up an upload that failed, or was interrupted: its parts would stay until
+// it expires.
 func (t *transfer) abandon(ctx context.Context, err error) error {
-	var failed *client.UploadError
-	if errors.As(err, &failed) && ctx.Err() == nil {
+	if failed, ok := errors.AsType[*client.UploadError](err); ok {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonWait)
+		defer cancel()
 		if abort := t.drive.AbortUpload(ctx, failed.ID); abort != nil && !client.IsNotFound(abort) {
 			return errors.Join(err, abort)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 
@@ -147,11 +148,8 @@ func (t *transfer) moved(bytes int64) {
 // end waits for everything and tells what was done.
 func (t *transfer) end() error {
 	t.pending.Wait()
-	steps := t.after
-	for i := len(steps) - 1; i >= 0; i-- { // children before their parents
-		if t.ctx.Err() == nil {
-			steps[i]()
-		}
+	for _, step := range slices.Backward(t.after) { // children before their parents
+		step()
 	}
 	t.pending.Wait()
 	close(t.steps)

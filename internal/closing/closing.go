@@ -107,9 +107,11 @@ func (j *Jobs) Stop(ctx context.Context) error { return j.runner.Stop(ctx) }
 func (j *Jobs) Wake() { j.runner.Wake() }
 
 const (
-	columns                   = "SELECT kind, tenant_id, tenant_name, name FROM server_job "
-	objectOf  sqldb.Statement = columns + "WHERE id = ?"
-	unsettled sqldb.Statement = "SELECT id FROM server_job WHERE tenant_id = ? AND name = ? AND state IN ('PENDING', 'RUNNING') ORDER BY id LIMIT 1"
+	columns                  = "SELECT kind, tenant_id, tenant_name, name FROM server_job "
+	objectOf sqldb.Statement = columns + "WHERE id = ?"
+	// There is one at most. An order by id, or a state that an index answers, would have
+	// planners read all jobs where they seem few.
+	unsettled sqldb.Statement = "SELECT id FROM server_job WHERE tenant_id = ? AND name = ? AND NULLIF(state, '') IN ('PENDING', 'RUNNING') LIMIT 1"
 )
 
 // Insert writes the job, inside the transaction that marks o as closing and holds its row.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -16,6 +17,7 @@ import (
 // Bounds of tags.
 const (
 	MaxTags     = 128  // of one request
+	maxTagsOf   = 1000 // of one entry: all of them are read and answered at once
 	maxTagName  = 255  // bytes
 	maxTagValue = 1024 // bytes
 )
@@ -133,7 +135,9 @@ func (d *Drive) Tag(ctx context.Context, fs tree.FS, path string, opts TagOption
 				return err
 			}
 		}
-		tags, err = d.tree.Tags(ctx, tx, fs, ino)
+		if tags, err = d.tree.Tags(ctx, tx, fs, ino); err == nil && len(opts.Set) > 0 && len(tags) > maxTagsOf {
+			err = fault.New(op, fault.Conflict, CodeTooManyTags, "%s would have more than %d tags", path, maxTagsOf)
+		}
 		return err
 	})
 	return tags, err
@@ -143,9 +147,17 @@ func checkTags(op string, opts TagOptions) error {
 	if n := len(opts.Set) + len(opts.Remove); n == 0 || n > MaxTags {
 		return fault.New(op, fault.Invalid, CodeInvalidTag, "a request changes 1 to %d tags", MaxTags)
 	}
+	text := func(s string, most int) bool {
+		return len(s) <= most && utf8.ValidString(s) && !strings.ContainsRune(s, 0)
+	}
+	for _, name := range opts.Remove {
+		if name == "" || !text(name, maxTagName) {
+			return fault.New(op, fault.Invalid, CodeInvalidTag, "a tag's name has 1 to %d bytes of UTF-8 without NUL", maxTagName)
+		}
+	}
 	for name, value := range opts.Set {
-		if name == "" || len(name) > maxTagName || len(value) > maxTagValue || !utf8.ValidString(name) || !utf8.ValidString(value) {
-			return fault.New(op, fault.Invalid, CodeInvalidTag, "a tag's name has 1 to %d bytes of UTF-8, its value at most %d", maxTagName, maxTagValue)
+		if name == "" || !text(name, maxTagName) || !text(value, maxTagValue) {
+			return fault.New(op, fault.Invalid, CodeInvalidTag, "a tag's name has 1 to %d bytes of UTF-8 without NUL, its value at most %d", maxTagName, maxTagValue)
 		}
 	}
 	return nil

@@ -48,7 +48,7 @@ func (d *Drive) Copy(ctx context.Context, fs tree.FS, from, to string, opts Copy
 		case tree.File:
 		}
 		want := placement{op: op, path: target, noReplace: opts.NoReplace, mode: src.node.Mode, actor: opts.Actor}
-		at, err := d.target(ctx, fs, want)
+		at, err := d.target(toTarget(ctx), fs, want)
 		if err != nil {
 			return err
 		}
@@ -70,7 +70,7 @@ func (d *Drive) Copy(ctx context.Context, fs tree.FS, from, to string, opts Copy
 
 func (d *Drive) copyLink(ctx context.Context, fs tree.FS, src spot, target tree.Path, actor string) (Entry, error) {
 	const op = "drive.Copy"
-	at, err := d.vacant(ctx, d.db, op, fs, target)
+	at, err := d.vacant(toTarget(ctx), d.db, op, fs, target)
 	if err != nil {
 		return Entry{}, err
 	}

@@ -26,6 +26,7 @@ const (
 	CodeCopyDirectory      fault.Code = "CopyDirectory"      // Unsupported
 	CodeRange              fault.Code = "RangeNotSatisfiable"
 	CodeInvalidTag         fault.Code = "InvalidTag"
+	CodeTooManyTags        fault.Code = "TooManyTags"   // Conflict: the entry would have too many
 	CodeInvalidTarget      fault.Code = "InvalidTarget" // Invalid: text of a symbolic link
 	CodeInvalidPath                   = tree.CodeInvalidPath
 )

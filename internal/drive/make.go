@@ -113,7 +113,7 @@ func (d *Drive) Link(ctx context.Context, fs tree.FS, path, to string, change Ch
 		if src.node.Kind == tree.Directory {
 			return isDirectory(op, from)
 		}
-		dst, err := d.vacant(ctx, d.db, op, fs, target)
+		dst, err := d.vacant(toTarget(ctx), d.db, op, fs, target)
 		if err != nil {
 			return err
 		}

@@ -21,6 +21,11 @@ func (d *Drive) Stat(ctx context.Context, fs tree.FS, path string, follow bool) 
 	return entryOf(at.path, at.node), nil
 }
 
+// PathOf is where a directory is now; visible is false when it is in the trash, or gone.
+func (d *Drive) PathOf(ctx context.Context, fs tree.FS, dir tree.Inode) (path tree.Path, visible bool, err error) {
+	return d.tree.PathOf(ctx, d.db, fs, dir)
+}
+
 func (d *Drive) look(ctx context.Context, op string, fs tree.FS, path string, follow bool) (at spot, err error) {
 	p, err := parse(op, path)
 	if err != nil {

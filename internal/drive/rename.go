@@ -62,7 +62,11 @@ func (m *move) resolve(ctx context.Context, r sqldb.Reader) (err error) {
 	if err := require(m.op, m.opts.IfMatch, m.src.node, true, m.source); err != nil {
 		return err
 	}
-	if m.dst, err = m.d.walk(ctx, r, m.op, m.fs, m.target, false); err != nil {
+	if m.dst, err = m.d.walk(toTarget(ctx), r, m.op, m.fs, m.target, false); err != nil {
+		return err
+	}
+	// Asked without a link too: the answer may depend on where the source was found.
+	if err := inScope(toTarget(ctx), m.dst.path); err != nil {
 		return err
 	}
 	src, dst := m.src, m.dst

@@ -22,6 +22,22 @@ func WithScope(ctx context.Context, allowed func(path string) error) context.Con
 	return context.WithValue(ctx, scopeKey{}, allowed)
 }
 
+type targetScopeKey struct{}
+
+// WithTargetScope is WithScope for the second path of an operation on two (Rename, Copy,
+// Link): what may be read through a link need not be what may be written through one.
+func WithTargetScope(ctx context.Context, allowed func(path string) error) context.Context {
+	return context.WithValue(ctx, targetScopeKey{}, allowed)
+}
+
+// toTarget is the context in which an operation walks its second path.
+func toTarget(ctx context.Context) context.Context {
+	if allowed, ok := ctx.Value(targetScopeKey{}).(func(string) error); ok {
+		return WithScope(ctx, allowed)
+	}
+	return ctx
+}
+
 func inScope(ctx context.Context, path tree.Path) error {
 	if allowed, ok := ctx.Value(scopeKey{}).(func(string) error); ok {
 		return allowed(path.String())

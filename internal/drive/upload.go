@@ -32,6 +32,10 @@ type Part struct {
 	SHA256 string
 }
 
+// MaxUpload is the most bytes that an upload may declare: as many as its parts can have.
+// What is reserved is summed, so a size that nobody can send must not be.
+const MaxUpload = content.MaxParts * content.MaxPartSize
+
 // UploadOptions of InitiateUpload.
 type UploadOptions struct {
 	Size  int64 // declared bytes, 0 when unknown
@@ -42,8 +46,8 @@ type UploadOptions struct {
 // exists now, and reserves its declared size.
 func (d *Drive) InitiateUpload(ctx context.Context, fs tree.FS, path string, opts UploadOptions) (u Upload, err error) {
 	const op = "drive.InitiateUpload"
-	if opts.Size < 0 {
-		return Upload{}, fault.New(op, fault.Invalid, "InvalidSize", "a declared size is 0 (unknown) or more")
+	if opts.Size < 0 || opts.Size > MaxUpload {
+		return Upload{}, fault.New(op, fault.Invalid, "InvalidSize", "a declared size is 0 (unknown) to %d bytes", int64(MaxUpload))
 	}
 	target, err := parse(op, path)
 	if err != nil {
@@ -103,8 +107,38 @@ type PartOptions struct {
 
 // PutPart stores one part, in any order and beside others; sent again, it replaces itself.
 func (d *Drive) PutPart(ctx context.Context, fs tree.FS, id string, number int, opts PartOptions) (Part, error) {
+	if err := d.room(ctx, fs, id, number, opts.Size); err != nil {
+		return Part{}, err
+	}
 	p, err := d.content.PutPart(ctx, int64(fs), id, number, opts.Body, opts.Size, opts.SHA256)
 	return Part{Number: p.Number, Size: p.Size, SHA256: p.SHA256}, err
+}
+
+// room refuses a part for which the quota has no room: what an upload sends beyond the
+// size that it declared, and so reserved, is no part of the usage yet.
+func (d *Drive) room(ctx context.Context, fs tree.FS, id string, number int, size int64) error {
+	usage, err := d.feed.Usage(ctx, d.db, int64(fs))
+	if err != nil || usage.QuotaBytes == 0 {
+		return err
+	}
+	u, err := d.content.Upload(ctx, d.db, int64(fs), id)
+	if err != nil {
+		return err
+	}
+	sent, err := d.content.Sent(ctx, d.db, int64(fs), id, number)
+	if err != nil {
+		return err
+	}
+	return d.feed.CheckQuota(ctx, d.db, int64(fs), feed.Delta{Bytes: max(sent+max(size, 0)-u.Size, 0)})
+}
+
+// UploadHead returns one upload without its parts.
+func (d *Drive) UploadHead(ctx context.Context, fs tree.FS, id string) (Upload, error) {
+	found, err := d.content.Upload(ctx, d.db, int64(fs), id)
+	if err != nil {
+		return Upload{}, err
+	}
+	return uploadOf(found), nil
 }
 
 // Upload returns one upload with the parts that arrived.
@@ -233,7 +267,7 @@ func (d *Drive) uploadTarget(ctx context.Context, fs tree.FS, want placement) (t
 			return tree.Path{}, err
 		}
 	}
-	return path, nil
+	return path, inScope(ctx, path) // the directory may have been moved since
 }
 
 // AbortUpload ends an upload; its parts go to the collector, its reservation is given

@@ -96,6 +96,21 @@ func refuse(w http.ResponseWriter, id string, err error) {
 	_, _ = fmt.Fprintf(w, `{"error":{"code":%q,"message":%q,"requestId":%q}}`, code, message, id) // the client may be gone
 }
 
+// bearer is the token of a request, empty when there is none.
+func bearer(r *http.Request) string {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
+// still asks whether the token of a request that goes on is known yet.
+func (a *authenticator) still(r *http.Request) error {
+	_, err := a.principal(r.Context(), bearer(r))
+	return err
+}
+
 // caller is what the middleware found out about a request.
 type caller struct {
 	principal *tenant.Principal
@@ -110,11 +125,7 @@ func (a *authenticator) middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := uuid.NewString()
 		w.Header().Set("X-Request-Id", id)
-		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		if !strings.EqualFold(scheme, "bearer") {
-			token = ""
-		}
-		p, err := a.principal(r.Context(), strings.TrimSpace(token))
+		p, err := a.principal(r.Context(), bearer(r))
 		if err != nil {
 			refuse(w, id, err)
 			return

@@ -42,7 +42,7 @@ func (s *server) handler() http.Handler {
 	})
 	drv := files.New(files.Config{
 		Drive: s.drives.drive, Content: s.drives.content, Feed: s.drives.feed, Removal: s.drives.removal,
-		Authenticate: s.auth.middleware, Principal: callerOf, RequestID: requestIDOf, Stopping: s.stopping, Logger: s.log,
+		Authenticate: s.auth.middleware, Principal: callerOf, RequestID: requestIDOf, Still: s.auth.still, Stopping: s.stopping, Logger: s.log,
 	})
 	metrics := promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

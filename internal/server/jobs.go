@@ -42,7 +42,7 @@ func (p *purgeJobs) Job(ctx context.Context, id job.ID) (admin.Job, error) {
 	if err != nil {
 		return admin.Job{}, err
 	}
-	if n, err := catalog.ParseNamespaceKey(j.Namespace); err != nil || j.Tenant != tenantOf(ctx) || !callerOf(ctx).MayCatalog(tenant.Read, j.Warehouse, n) {
+	if n, err := catalog.ParseNamespaceKey(j.Namespace); err != nil || !callerOf(ctx).Owns(j.Tenant, row.CreatedAt) || !callerOf(ctx).MayCatalog(tenant.Read, j.Warehouse, n) {
 		return admin.Job{}, fault.New("server.Job", fault.NotFound, job.CodeNoSuchJob, "job %s does not exist", p.store.Name(id))
 	}
 	return shown(purge.Listed{Job: j, Row: row})
@@ -64,7 +64,7 @@ func (p *purgeJobs) Jobs(ctx context.Context, f admin.Filter, page job.Page) ([]
 		if err != nil {
 			return nil, next, err
 		}
-		if callerOf(ctx).MayCatalog(tenant.Read, j.Object.Warehouse, j.Object.Namespace) {
+		if callerOf(ctx).Owns(l.Job.Tenant, l.Row.CreatedAt) && callerOf(ctx).MayCatalog(tenant.Read, j.Object.Warehouse, j.Object.Namespace) {
 			out = append(out, j)
 		}
 	}

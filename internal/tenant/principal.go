@@ -12,8 +12,15 @@ type Principal struct {
 	Name       string
 	Tenant     ID
 	TenantName string
+	Since      int64   // when the tenant was made, milliseconds by the database's clock
 	Operator   bool    // may make and drop tenants: the server's own admin token
 	Grants     []Grant // of the token; an Operator needs none
+}
+
+// Owns reports whether what was made at a time, and names its tenant by name, is of this
+// tenant and not of one before it that had the name.
+func (p *Principal) Owns(tenantName string, madeAt int64) bool {
+	return p.TenantName == tenantName && madeAt >= p.Since
 }
 
 // Action is what a grant allows.

@@ -63,7 +63,7 @@ func NewTokens(db *sqldb.DB) *Tokens {
 }
 
 const (
-	findToken sqldb.Statement = `SELECT t.id, t.name, t.grants, COALESCE(t.expires_at - {now}, -1), n.id, n.name FROM tokens t
+	findToken sqldb.Statement = `SELECT t.id, t.name, t.grants, COALESCE(t.expires_at - {now}, -1), n.id, n.name, n.created_at FROM tokens t
 		JOIN tenants n ON n.id = t.tenant_id
 		WHERE t.hash = ? AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > {now}) AND n.closing_at IS NULL`
 	insertToken sqldb.Statement = `INSERT INTO tokens (tenant_id, name, hash, grants, created_by, created_at, expires_at)
@@ -97,7 +97,7 @@ func (t *Tokens) Authenticate(ctx context.Context, token string) (*Principal, er
 	var id TokenID
 	var grants string
 	var left int64
-	err := t.db.QueryRow(ctx, findToken, hash).Scan(&id, &p.Name, &grants, &left, &p.Tenant, &p.TenantName)
+	err := t.db.QueryRow(ctx, findToken, hash).Scan(&id, &p.Name, &grants, &left, &p.Tenant, &p.TenantName, &p.Since)
 	if errors.Is(err, sql.ErrNoRows) {
 		t.forget(hash)
 		return nil, fault.New("tenant.Authenticate", fault.Unauthenticated, "", "the token is not known, or not any more")

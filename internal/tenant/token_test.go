@@ -69,7 +69,7 @@ func TestTokens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := &tenant.Principal{Name: "etl", Tenant: r.acme.ID, TenantName: "acme", Grants: token.Grants}
+		want := &tenant.Principal{Name: "etl", Tenant: r.acme.ID, TenantName: "acme", Since: r.acme.CreatedAt, Grants: token.Grants}
 		if diff := cmp.Diff(want, p); diff != "" {
 			t.Error(diff)
 		}
@@ -220,6 +220,24 @@ func TestDropTenant(t *testing.T) {
 		}
 		if again := r.create(t, "acme"); again.ID == r.acme.ID {
 			t.Error("the id was used again: what it owned would be another's")
+		}
+	})
+}
+
+// TestNameOfAnother: a tenant that has the name of one before it owns nothing of that one.
+func TestNameOfAnother(t *testing.T) {
+	t.Parallel()
+	eachTenants(t, func(t *testing.T, r rooms) {
+		_, text := r.token(t, r.acme, 0)
+		p, err := r.tokens.Authenticate(t.Context(), text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Since != r.acme.CreatedAt || !p.Owns("acme", r.acme.CreatedAt) {
+			t.Errorf("since %d, made at %d", p.Since, r.acme.CreatedAt)
+		}
+		if p.Owns("acme", r.acme.CreatedAt-1) || p.Owns("umbra", r.acme.CreatedAt+1) {
+			t.Error("owns what was another's")
 		}
 	})
 }

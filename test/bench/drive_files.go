@@ -84,6 +84,8 @@ func (b *bench) smallFiles(ctx context.Context, sizes driveSizes, r *driveReport
 			if err != nil {
 				return err
 			}
+			none := all[fmt.Sprintf("%s by %d", bare, clients)]
+			none.ratios = append(none.ratios, 1)
 			for _, s := range steps {
 				rate, err := measure(s.name, clients, s.n, func(i int) error { return s.do(dir, i) })
 				if err != nil {

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -78,7 +79,7 @@ func (e *endpoint) listAll(ctx context.Context, dir string, sizes driveSizes) (*
 				Entries    []struct{ Name string }
 				NextCursor string
 			}
-			query := url.Values{"list": {""}, "limit": {fmt.Sprint(sizes.Page)}}
+			query := url.Values{"list": {""}, "limit": {strconv.Itoa(sizes.Page)}}
 			if cursor != "" {
 				query.Set("cursor", cursor)
 			}

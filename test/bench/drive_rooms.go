@@ -93,9 +93,13 @@ func (b *bench) driveRooms(ctx context.Context, step func(step string)) (_ *driv
 }
 
 // work starts the workers that sweep, until the rooms are closed.
-func (r *driveRooms) work(ctx context.Context) {
+func (r *driveRooms) work() {
 	r.removal.Start()
-	r.close = closing(func() error { return r.removal.Stop(context.WithoutCancel(ctx)) }, r.close)
+	r.close = closing(func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+		defer cancel()
+		return r.removal.Stop(ctx)
+	}, r.close)
 }
 
 // do sends one request to the face, without a network between.

@@ -53,6 +53,7 @@ type shapeFigures struct {
 	PerSecond    spread           `json:"nodes_per_second"` // from the request to the end of the sweep, one figure a run
 	Ceilings     []ceilingFigures `json:"ceilings"`
 	Seconds      spread           `json:"seconds"`
+	CPU          spread           `json:"cpu_microseconds_per_node"` // of this process: the engine too with SQLite, else the client alone
 	Statements   float64          `json:"statements_per_node"`
 	Transactions int64            `json:"transactions"`
 	Batch        spread           `json:"batch_milliseconds"` // from BEGIN to the answer of COMMIT, of those that remove files
@@ -65,6 +66,7 @@ type ceilingFigures struct {
 	Form      string `json:"dentries_by"`
 	PerSecond spread `json:"nodes_per_second"`
 	Ratio     spread `json:"ratio"` // of the sweep's rate to it, of two runs side by side
+	CPU       spread `json:"cpu_microseconds_per_node"`
 }
 
 // beside is a writer of small files in another directory of the drive.
@@ -118,7 +120,7 @@ func (b *bench) shape(ctx context.Context, s shape, sizes rmSizes, r *rmReport) 
 		return err
 	}
 	defer func() { err = errors.Join(err, rooms.close()) }()
-	rooms.work(ctx)
+	rooms.work() //nolint:contextcheck // the workers live until the rooms are closed
 	if r.Durability, err = durability(ctx, rooms.db); err != nil {
 		return err
 	}
@@ -186,9 +188,9 @@ func (r *rmReport) text(w io.Writer) {
 	for _, f := range r.Shapes {
 		fmt.Fprintf(w, "\n%s, %d nodes\n", f.Shape, f.Nodes)
 		if f.PerSecond.N > 0 {
-			fmt.Fprintf(w, "  sweep      %s\n", f.PerSecond.rangeText("nodes/s"))
+			fmt.Fprintf(w, "  sweep      %s, CPU %.3g µs a node\n", f.PerSecond.rangeText("nodes/s"), f.CPU.P50)
 			for _, c := range f.Ceilings {
-				fmt.Fprintf(w, "  ceiling    %s, dentries by %s\n  ratio      %s\n", c.PerSecond.rangeText("nodes/s"), c.Form, c.Ratio.rangeText(""))
+				fmt.Fprintf(w, "  ceiling    %s, CPU %.3g µs a node, dentries by %s\n  ratio      %s\n", c.PerSecond.rangeText("nodes/s"), c.CPU.P50, c.Form, c.Ratio.rangeText(""))
 			}
 			fmt.Fprintf(w, "  %.4f statements a node, %d transactions\n", f.Statements, f.Transactions)
 			fmt.Fprintf(w, "  batch      %s\n  lock hold  %s\n", f.Batch.text("ms"), f.Hold.text("ms"))

@@ -1,8 +1,10 @@
 // Package chaos runs several servers on one database and one S3 store, takes from them
 // whatever a machine and a network can take, and asserts that nothing of it shows:
 //
-//   - Every accepted drop ends: the table's prefix is empty, its one job SUCCEEDED.
-//   - What was not dropped stays byte for byte.
+//   - Every accepted drop ends: the table's prefix is empty, its one job SUCCEEDED. So does
+//     every recursive delete in the drive: its tree is gone from rows and bucket.
+//   - What was not dropped stays byte for byte, also what others wrote beside a tree that
+//     went; and they are not refused but by their own server's trouble, see answers.
 //   - A server that lost a lease deletes nothing more under it. The store's own log shows
 //     this: each delete names its lease, see check.
 //
@@ -13,11 +15,13 @@
 // The same seed gives the same schedule; what the processes make of it is theirs.
 //
 //	go test ./test/chaos -run TestChaos -args -chaos.duration=10m
-//	LETHE_CHAOS_SEED=7 go test ./test/chaos -run TestChaos
+//	LETHE_CHAOS_SEED=7 go test ./test/chaos -run TestTreeChaos
 //
 // The parts: world (servers and gateways), store and database (the gateways, which do the
-// harm), schedule, tables (what is deleted), check (the log's rules). Deletes of another
-// kind need another file beside tables and an action in the schedule.
+// harm), schedule, tables (what is dropped), check (the rules of the store's log); for the
+// drive (its settings, rows and objects), trees (what is deleted), siblings (who writes
+// meanwhile), answers (the rules of what clients are told), treefaults (that its checks
+// find what they look for).
 package chaos
 
 import (

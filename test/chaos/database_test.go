@@ -22,7 +22,8 @@ type database struct {
 	mu      sync.Mutex
 	conns   map[net.Conn]struct{}
 	refuse  bool          // new connections end at once
-	delay   time.Duration // of each piece that passes
+	base    time.Duration // of each piece that passes, at all times
+	delay   time.Duration // of each piece, while it is slow
 	stalled chan struct{} // closed when pieces may pass again; nil when they may
 }
 
@@ -120,7 +121,7 @@ func (d *database) copy(to, from net.Conn) {
 // hold waits as long as a piece has to.
 func (d *database) hold() {
 	d.mu.Lock()
-	delay, stalled := d.delay, d.stalled
+	delay, stalled := max(d.delay, d.base), d.stalled
 	d.mu.Unlock()
 	if stalled != nil {
 		select {
@@ -153,6 +154,13 @@ func (d *database) down() {
 	d.refuse = true
 	d.mu.Unlock()
 	d.cut()
+}
+
+// far gives the way to the database a length.
+func (d *database) far(by time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.base = by
 }
 
 // slow delays each piece.

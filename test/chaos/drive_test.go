@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -26,7 +27,7 @@ import (
 // its part of the bucket, read past all gateways.
 
 const (
-	sweepBatch  = 20 // nodes a transaction
+	sweepBatch  = 10 // nodes a transaction
 	inlineBytes = 64
 )
 
@@ -166,7 +167,7 @@ func (w *world) visible(n *node) map[string]string {
 	for todo := []string{""}; len(todo) > 0; {
 		dir := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		for e, err := range d.List(ctx, dir+"/") {
+		for e, err := range d.List(ctx, cmp.Or(dir, "/")) {
 			if err != nil {
 				w.t.Fatal(err, group.Wait())
 			}
@@ -179,16 +180,14 @@ func (w *world) visible(n *node) map[string]string {
 				continue
 			}
 			group.Go(func() error {
-				f, err := d.Get(ctx, path, client.GetOptions{})
+				body, err := read(ctx, d, path)
 				if err != nil {
-					return fmt.Errorf("get %s: %w", path, err)
+					body = err.Error() // which nobody has written
 				}
-				defer func() { _ = f.Close() }()
-				body, err := io.ReadAll(f)
 				mu.Lock()
 				defer mu.Unlock()
-				all[path] = string(body)
-				return err
+				all[path] = body
+				return nil
 			})
 		}
 	}
@@ -196,6 +195,16 @@ func (w *world) visible(n *node) map[string]string {
 		w.t.Fatal(err)
 	}
 	return all
+}
+
+func read(ctx context.Context, d client.Drive, path string) (string, error) {
+	f, err := d.Get(ctx, path, client.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("get %s: %w", path, err)
+	}
+	defer func() { _ = f.Close() }()
+	body, err := io.ReadAll(f)
+	return string(body), err
 }
 
 // treeRow is a row of drive_delete_job.

@@ -150,7 +150,13 @@ func TestDatabaseGateway(t *testing.T) {
 	if err := say(conn, r, impatience); err != nil || time.Since(began) < 100*time.Millisecond {
 		t.Errorf("%v, after %s, want 50 ms each way", err, time.Since(began))
 	}
+	d.far(20 * time.Millisecond)
 	d.heal()
+	began = time.Now()
+	if err := say(conn, r, impatience); err != nil || time.Since(began) < 40*time.Millisecond {
+		t.Errorf("%v, after %s, want 20 ms each way, healed or not", err, time.Since(began))
+	}
+	d.far(0)
 	d.cut()
 	if err := say(conn, r, impatience); err == nil {
 		t.Error("a cut connection lives")

@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -13,8 +14,8 @@ import (
 // trees' parents and in directories next to them, and knows their bytes at any time.
 
 const (
-	siblingWriters = 6
-	ownFiles       = 40 // above, a writer deletes more than it makes
+	siblingWriters = 10
+	ownFiles       = 30 // above, a writer deletes more than it makes
 )
 
 // sibling is one file; several names may share it.
@@ -284,16 +285,12 @@ func (wr *writer) rescue(ctx context.Context) error {
 // knows to be there, and what nobody can know.
 func leftovers(visible, stays map[string]string, writers []*writer) (problems []string) {
 	want, maybe := map[string]string{}, map[string]string{}
-	for path, body := range stays {
-		want[path] = body
-	}
+	maps.Copy(want, stays)
 	for _, wr := range writers {
 		for path, s := range wr.files {
 			want[path] = s.body
 		}
-		for path, body := range wr.maybe {
-			maybe[path] = body
-		}
+		maps.Copy(maybe, wr.maybe)
 		for _, dir := range wr.dirs {
 			want[dir+"/"] = ""
 		}

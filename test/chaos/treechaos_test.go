@@ -18,6 +18,8 @@ import (
 
 const (
 	deletesOfARound = 20
+	// The way to the database, so that a sweep takes seconds and harm comes to it.
+	databaseLatency = time.Millisecond
 	// Writes in ten minutes of chaos on both databases; shorter ones have their share.
 	leastWrites = 10_000
 )
@@ -49,6 +51,9 @@ func runTreeRound(t *testing.T, db sqldbtest.Server, length time.Duration, seed 
 	planted := time.Now()
 	stays := w.plant(trees)
 	w.drive.log = nil
+	for _, n := range w.nodes {
+		n.database.far(databaseLatency)
+	}
 	t.Logf("%s=%d, %s, %d events, %d trees of %d nodes, made in %s", envSeed, seed, length, len(events), len(trees), nodes, time.Since(planted).Round(time.Millisecond))
 	for _, e := range events {
 		t.Log(e)
@@ -83,13 +88,15 @@ func runTreeRound(t *testing.T, db sqldbtest.Server, length time.Duration, seed 
 	if err := deletes.group.Wait(); err != nil {
 		t.Error(err)
 	}
-	w.settleTrees(length + time.Minute)
-	t.Logf("all is swept, collected and counted %s after the chaos", time.Since(calm).Round(time.Millisecond))
+	answeredAll := time.Since(calm)
+	last := w.settleTrees(length + time.Minute)
+	t.Logf("all clients had their answers %s after the chaos; all was swept, collected and counted after %s, at last: %s",
+		answeredAll.Round(time.Millisecond), time.Since(calm).Round(time.Millisecond), last)
 
-	maps.Copy(stays, deletes.again)
-	w.wantTrees(trees, stays, writers)
 	v := answers{w.drive.log, w.notes}.check()
 	w.complain("answers", v.violations)
+	maps.Copy(stays, deletes.again)
+	w.wantTrees(trees, stays, writers)
 	jobs, broken := w.treeJobs(), 0
 	for _, r := range jobs {
 		if r.epoch > 1 {
@@ -153,8 +160,8 @@ func (w *world) treeProblems(trees []*tree, stays map[string]string, writers []*
 		add("check", fmt.Sprintf("%+v", report))
 	}
 	found, err := d.DryReconcile(ctx)
-	if err != nil || len(found) == 0 {
-		w.t.Fatalf("reconcile: %v, %v", found, err)
+	if err != nil {
+		add("reconcile", err.Error())
 	}
 	for _, class := range slices.Sorted(maps.Keys(found)) {
 		if found[class] != 0 {

@@ -69,11 +69,15 @@ func TestDriveKilledBeforeACommit(t *testing.T) {
 		},
 		"trees": {
 			{
-				"fast path", []string{"removal.fast.resolved", "removal.fast.level", "removal.fast.locked", "removal.fast.marked"}, http.MethodDelete, "/dir" + recursive, nil,
+				"fast path",
+				[]string{"removal.fast.resolved", "removal.fast.level", "removal.fast.locked", "removal.fast.marked"},
+				http.MethodDelete, "/dir" + recursive, nil,
 				map[string]string{"/dir": "", "/dir/sub": "", "/dir/sub/file": "", "/dir/file": ""},
 			},
 			{
-				"detach", []string{"removal.detach.resolved", "removal.detach.moved"}, http.MethodDelete, "/big" + recursive, nil,
+				"detach",
+				[]string{"removal.detach.resolved", "removal.detach.moved"},
+				http.MethodDelete, "/big" + recursive, nil,
 				map[string]string{"/big": "", "/big/0": "", "/big/1": "", "/big/2": "", "/big/3": "", "/big/4": "", "/big/5": ""},
 			},
 		},

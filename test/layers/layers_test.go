@@ -24,7 +24,7 @@ const (
 var down = map[string][]string{
 	"cmd/lethe":                 {"internal/server", "client", "internal/fault"},
 	"client":                    {},
-	"internal/server":           {"internal/closing", "internal/pace", "internal/edge/iceberg", "internal/edge/admin", "internal/edge/files", "internal/drive", "internal/drive/tree", "internal/drive/content", "internal/drive/feed", "internal/drive/removal", "internal/secret", "internal/catalog", "internal/catalog/metadata", "internal/purge", "internal/tenant", "internal/job", "internal/blob", "internal/sqldb", "internal/fault", "internal/pace"},
+	"internal/server":           {"internal/closing", "internal/edge/iceberg", "internal/edge/admin", "internal/edge/files", "internal/drive", "internal/drive/tree", "internal/drive/content", "internal/drive/feed", "internal/drive/removal", "internal/secret", "internal/catalog", "internal/catalog/metadata", "internal/purge", "internal/tenant", "internal/job", "internal/blob", "internal/sqldb", "internal/fault", "internal/pace"},
 	"internal/edge/iceberg":     {"internal/catalog", "internal/catalog/metadata", "internal/tenant", "internal/purge", "internal/job", "internal/fault"},
 	"internal/edge/admin":       {"internal/tenant", "internal/job", "internal/fault"},
 	"internal/catalog":          {"internal/catalog/metadata", "internal/tenant", "internal/purge", "internal/job", "internal/blob", "internal/sqldb", "internal/fault"},

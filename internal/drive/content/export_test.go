@@ -42,6 +42,7 @@ func Plans(fs, id int64, key, claim, upload string, ids sqldb.IDs) []Plan {
 		{"lockUploadIn", lockUploadIn, []any{fs, ids}, true},
 		{"abortUploads", abortUploads, []any{fs, uploads}, true},
 		{"selectParts", selectParts, []any{fs, upload}, false},
+		{"sumParts", sumParts, []any{fs, upload, 1}, false},
 		{"lockPart", lockPart, []any{fs, upload, 1}, false},
 		{"updatePart", updatePart, []any{1, "x", "x", "x", fs, upload, 1}, false},
 		{"dueUploads", dueUploads, []any{"OPEN", 0, 100}, true},

@@ -15,6 +15,7 @@ import (
 const (
 	selectParts sqldb.Statement = `SELECT number, size, sha256, etag, object_key FROM upload_parts
 		WHERE fs_id = ? AND upload_id = ? ORDER BY number`
+	sumParts sqldb.Statement = `SELECT COALESCE(SUM(size), 0) FROM upload_parts WHERE fs_id = ? AND upload_id = ? AND number <> ?`
 	lockPart sqldb.Statement = `SELECT object_key FROM upload_parts
 		WHERE fs_id = ? AND upload_id = ? AND number = ? {for update}`
 	updatePart sqldb.Statement = `UPDATE upload_parts {key} SET size = ?, sha256 = ?, etag = ?, object_key = ?, created_at = {now}
@@ -56,6 +57,14 @@ func (s *Store) Parts(ctx context.Context, r sqldb.Reader, fs int64, id string) 
 		out = append(out, p)
 	}
 	return out, rows.Err()
+}
+
+// Sent is how many bytes of an upload arrived, the part of a number left out.
+func (s *Store) Sent(ctx context.Context, r sqldb.Reader, fs int64, id string, without int) (size int64, err error) {
+	if err := r.QueryRow(ctx, sumParts, fs, id, without).Scan(&size); err != nil {
+		return 0, fmt.Errorf("content: sum of parts: %w", err)
+	}
+	return size, nil
 }
 
 // PutPart takes one part of exactly size bytes, in any order and beside others. One that

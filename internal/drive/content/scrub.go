@@ -38,11 +38,12 @@ const (
 )
 
 // An object's key goes from a task to a part or a content in one transaction, so rows are
-// read in that order: what none of them named was named by none.
+// read in that order: what none of them named was named by none. The sum keeps PostgreSQL
+// from the primary key: by fs_id alone it is all of a drive.
 const (
-	tasksNamed     sqldb.Statement = "SELECT object_key FROM file_gc_tasks {key} WHERE fs_id = ? AND object_key {in}"
-	partsNamed     sqldb.Statement = "SELECT object_key FROM upload_parts {index:upload_parts_object} WHERE fs_id = ? AND object_key {in}"
-	contentsNamed  sqldb.Statement = "SELECT object_key FROM contents {index:contents_object} WHERE fs_id = ? AND object_key {in}"
+	tasksNamed     sqldb.Statement = "SELECT object_key FROM file_gc_tasks {key} WHERE {on postgres}(fs_id, object_key) IN (SELECT ?::bigint, unnest(?::text[])){else}fs_id = ? AND object_key {in}{end}"
+	partsNamed     sqldb.Statement = "SELECT object_key FROM upload_parts {index:upload_parts_object} WHERE fs_id + 0 = ? AND object_key {in}"
+	contentsNamed  sqldb.Statement = "SELECT object_key FROM contents {index:contents_object} WHERE fs_id + 0 = ? AND object_key {in}"
 	countedObjects sqldb.Statement = "SELECT COUNT(object_key) FROM contents WHERE fs_id = ? AND created_at < ?"
 )
 

@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	dueAudits  sqldb.Statement = "SELECT fs_id FROM usage_total WHERE full_due_at <= (SELECT {now}) ORDER BY fs_id LIMIT ?"
+	dueAudits  sqldb.Statement = "SELECT fs_id FROM usage_total {index:usage_total_audit} WHERE full_due_at <= (SELECT {now}) ORDER BY full_due_at LIMIT ?"
 	postpone   sqldb.Statement = "UPDATE usage_total SET full_due_at = {now} + ? WHERE fs_id = ?"
 	maxAudited                 = 1000
 )
 
-// DueAudits returns the drives whose full audit is due, at most 1,000.
+// DueAudits returns the drives whose full audit is due, at most 1,000, the longest due first.
 func (s *Store) DueAudits(ctx context.Context) ([]int64, error) {
-	return s.ids(ctx, s.db, dueAudits, maxAudited)
+	return s.ids(ctx, s.sweeper, dueAudits, maxAudited)
 }
 
 // AuditDone makes the next full audit of a drive due after an interval.

@@ -8,8 +8,8 @@ import (
 
 const (
 	dropTotal  sqldb.Statement = "DELETE FROM usage_total WHERE fs_id = ?"
-	dropDeltas sqldb.Statement = "DELETE FROM usage_delta WHERE fs_id = ?"
-	dropEvents sqldb.Statement = "DELETE FROM fs_events WHERE fs_id = ?"
+	dropDeltas sqldb.Statement = "{delete:usage_delta,usage_delta_fs} WHERE fs_id = ?"
+	dropEvents sqldb.Statement = "{delete:fs_events,fs_events_seq} WHERE fs_id = ?"
 )
 
 // DropDrive removes the rows of a drive in the transaction that drops it.

@@ -67,7 +67,8 @@ func (c Config) withDefaults() Config {
 // Store is usage, quotas and events of all drives. It is safe for concurrent use.
 type Store struct {
 	cfg     Config
-	db      *sqldb.DB
+	db      *sqldb.DB // of requests
+	sweeper *sqldb.DB // of the sequencer: its plans keep to the keys
 	metrics metrics
 
 	mu       sync.Mutex
@@ -77,7 +78,7 @@ type Store struct {
 // New returns the store over a migrated database.
 func New(cfg Config) *Store {
 	cfg = cfg.withDefaults()
-	return &Store{cfg: cfg, db: cfg.DB, metrics: newMetrics(cfg.Registerer), numbered: make(chan struct{})}
+	return &Store{cfg: cfg, db: cfg.DB, sweeper: cfg.DB.Sweeper(), metrics: newMetrics(cfg.Registerer), numbered: make(chan struct{})}
 }
 
 const (

@@ -331,6 +331,43 @@ func TestPrune(t *testing.T) {
 	})
 }
 
+// An event that is younger than one with a higher number goes when its own time is over.
+// Until then nobody reads it: the reader is told to begin anew.
+func TestPruneOutOfOrder(t *testing.T) {
+	t.Parallel()
+	each(t, feed.Config{Retention: time.Hour}, func(t *testing.T, db *sqldb.DB, s *feed.Store) {
+		age := func(name string) {
+			t.Helper()
+			if _, err := db.Exec(t.Context(), "UPDATE fs_events SET created_at = created_at - 7200000 WHERE name = ?", name); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Prune(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		left := func() (n int) {
+			t.Helper()
+			if err := db.QueryRow(t.Context(), "SELECT COUNT(*) FROM fs_events").Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		publish(t, db, s, one, "young", "old", "last")
+		fold(t, s)
+		age("old")
+		if _, _, reset, err := s.Read(t.Context(), one, 0, 0); err != nil || !reset || left() != 2 {
+			t.Errorf("reset %v, %d events, %v", reset, left(), err)
+		}
+		if list, _ := names(t, s, one, 2); len(list) != 1 || list[0] != "last" {
+			t.Errorf("after the pruned one: %v", list)
+		}
+		age("young")
+		if list, _ := names(t, s, one, 2); len(list) != 1 || left() != 1 {
+			t.Errorf("after all: %v, %d events", list, left())
+		}
+	})
+}
+
 func TestAudits(t *testing.T) {
 	t.Parallel()
 	each(t, feed.Config{}, func(t *testing.T, db *sqldb.DB, s *feed.Store) {

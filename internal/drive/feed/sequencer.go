@@ -3,6 +3,8 @@ package feed
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,19 +14,19 @@ import (
 const (
 	// busyDrives is small work: usage_delta holds what was not folded yet, and seq 0 begins
 	// the index fs_events_new.
-	busyDrives sqldb.Statement = "SELECT fs_id FROM usage_delta UNION SELECT fs_id FROM fs_events WHERE seq = 0"
+	busyDrives sqldb.Statement = "SELECT fs_id FROM usage_delta UNION SELECT fs_id FROM fs_events {index:fs_events_new} WHERE seq = 0"
 
-	someDeltas   sqldb.Statement = "SELECT id, bytes, files, reserved FROM usage_delta WHERE fs_id = ? ORDER BY id LIMIT ?"
-	deleteDeltas sqldb.Statement = "DELETE FROM usage_delta WHERE id {in}"
-	newEvents    sqldb.Statement = "SELECT id FROM fs_events WHERE fs_id = ? AND seq = 0 ORDER BY id LIMIT ?"
-	numberEvents sqldb.Statement = "UPDATE fs_events SET seq = id + ? WHERE id {in}"
+	// someDeltas are any: the order of ids would be that of the primary key, and of all drives.
+	someDeltas   sqldb.Statement = "SELECT id, bytes, files, reserved FROM usage_delta {index:usage_delta_fs} WHERE fs_id = ? LIMIT ?"
+	deleteDeltas sqldb.Statement = "{delete:usage_delta} WHERE id {in}"
+	newEvents    sqldb.Statement = "SELECT id FROM fs_events {index:fs_events_seq} WHERE fs_id = ? AND seq = 0 ORDER BY id LIMIT ?"
+	numberEvents sqldb.Statement = "UPDATE fs_events {key} SET seq = id + ? WHERE id {in}"
 	updateTotal  sqldb.Statement = "UPDATE usage_total SET bytes = bytes + ?, files = files + ?, reserved = reserved + ?, next_seq = ? WHERE fs_id = ?"
 
-	agedDrives   sqldb.Statement = "SELECT DISTINCT fs_id FROM fs_events WHERE created_at < (SELECT {now}) - ?"
-	lastAged     sqldb.Statement = "SELECT COALESCE(MAX(seq), 0) FROM fs_events WHERE fs_id = ? AND seq > 0 AND created_at < (SELECT {now}) - ?"
+	agedEvents sqldb.Statement = `SELECT id, fs_id, seq FROM fs_events {index:fs_events_age} WHERE created_at < (SELECT {now}) - ? AND seq > 0
+		ORDER BY created_at LIMIT ?`
 	raiseOldest  sqldb.Statement = "UPDATE usage_total SET oldest_seq = ? WHERE fs_id = ? AND oldest_seq < ?"
-	eventsUpTo   sqldb.Statement = "SELECT id FROM fs_events WHERE fs_id = ? AND seq > 0 AND seq <= ? ORDER BY seq LIMIT ?"
-	deleteEvents sqldb.Statement = "DELETE FROM fs_events WHERE id {in}"
+	deleteEvents sqldb.Statement = "{delete:fs_events} WHERE id {in}"
 )
 
 // batch is how many rows one transaction of the sequencer settles.
@@ -35,7 +37,7 @@ var errMovedOn = errors.New("feed: rows went while they were being folded")
 // Fold settles what is there now: folds all deltas and numbers all events of all drives.
 // Several servers may do it at once.
 func (s *Store) Fold(ctx context.Context) error {
-	drives, err := s.ids(ctx, s.db, busyDrives)
+	drives, err := s.ids(ctx, s.sweeper, busyDrives)
 	if err != nil {
 		return err
 	}
@@ -57,7 +59,7 @@ func (s *Store) Fold(ctx context.Context) error {
 // foldSome settles up to a batch of each; more says that there may be more.
 func (s *Store) foldSome(ctx context.Context, fs int64) (more bool, err error) {
 	var events int
-	err = s.db.Tx(ctx, func(tx *sqldb.Tx) error {
+	err = s.sweeper.Tx(ctx, func(tx *sqldb.Tx) error {
 		var next int64
 		if err := tx.QueryRow(ctx, lockTotal, fs).Scan(&next); err != nil {
 			return noDrive("feed.Fold", err)
@@ -145,40 +147,44 @@ func (s *Store) ids(ctx context.Context, r sqldb.Reader, q sqldb.Statement, args
 	return ids, rows.Err()
 }
 
-// Prune removes events that are older than the retention. Readers that had not read them
-// are told to begin anew.
+// Prune removes events that are older than the retention, the oldest first. Readers that
+// had not read them are told to begin anew.
 func (s *Store) Prune(ctx context.Context) error {
-	age := s.cfg.Retention.Milliseconds()
-	drives, err := s.ids(ctx, s.db, agedDrives, age)
+	for {
+		ids, last, err := s.aged(ctx)
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		// First the bounds, so that no reader takes a hole for the whole.
+		for _, fs := range slices.Sorted(maps.Keys(last)) {
+			if _, err := s.sweeper.Exec(ctx, raiseOldest, last[fs]+1, fs, last[fs]+1); err != nil {
+				return err
+			}
+		}
+		if _, err := s.sweeper.Exec(ctx, deleteEvents, sqldb.IDs(ids)); err != nil {
+			return err
+		}
+	}
+}
+
+// aged reads a batch of events that are too old, and the last number among them of each
+// drive.
+func (s *Store) aged(ctx context.Context) (ids []int64, last map[int64]int64, err error) {
+	rows, err := s.sweeper.Query(ctx, agedEvents, s.cfg.Retention.Milliseconds(), batch)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	for _, fs := range drives {
-		var last int64
-		if err := s.db.QueryRow(ctx, lastAged, fs, age).Scan(&last); err != nil {
-			return err
+	defer rows.Close()
+	last = map[int64]int64{}
+	for rows.Next() {
+		var id, fs, seq int64
+		if err := rows.Scan(&id, &fs, &seq); err != nil {
+			return nil, nil, err
 		}
-		if last == 0 {
-			continue
-		}
-		// First the bound, so that no reader takes a hole for the whole.
-		if _, err := s.db.Exec(ctx, raiseOldest, last+1, fs, last+1); err != nil {
-			return err
-		}
-		for {
-			ids, err := s.ids(ctx, s.db, eventsUpTo, fs, last, batch)
-			if err != nil {
-				return err
-			}
-			if len(ids) == 0 {
-				break
-			}
-			if _, err := s.db.Exec(ctx, deleteEvents, sqldb.IDs(ids)); err != nil {
-				return err
-			}
-		}
+		ids = append(ids, id)
+		last[fs] = max(last[fs], seq)
 	}
-	return nil
+	return ids, last, rows.Err()
 }
 
 // Sequencer folds and numbers in the background.

@@ -28,9 +28,9 @@ const (
 	// One statement, so that total and deltas are of one snapshot: a delta that is being
 	// folded is seen once.
 	selectUsage sqldb.Statement = `SELECT t.quota_bytes, t.quota_files,
-		t.bytes + COALESCE((SELECT SUM(d.bytes) FROM usage_delta d WHERE d.fs_id = t.fs_id), 0),
-		t.files + COALESCE((SELECT SUM(d.files) FROM usage_delta d WHERE d.fs_id = t.fs_id), 0),
-		t.reserved + COALESCE((SELECT SUM(d.reserved) FROM usage_delta d WHERE d.fs_id = t.fs_id), 0)
+		t.bytes + COALESCE((SELECT SUM(d.bytes) FROM usage_delta d {index:usage_delta_fs} WHERE d.fs_id = t.fs_id), 0),
+		t.files + COALESCE((SELECT SUM(d.files) FROM usage_delta d {index:usage_delta_fs} WHERE d.fs_id = t.fs_id), 0),
+		t.reserved + COALESCE((SELECT SUM(d.reserved) FROM usage_delta d {index:usage_delta_fs} WHERE d.fs_id = t.fs_id), 0)
 		FROM usage_total t WHERE t.fs_id = ?`
 
 	updateQuota sqldb.Statement = "UPDATE usage_total SET quota_bytes = ?, quota_files = ? WHERE fs_id = ?"
@@ -60,13 +60,24 @@ func (s *Store) CheckQuota(ctx context.Context, r sqldb.Reader, fs int64, more D
 	if err != nil {
 		return err
 	}
-	if grows := more.Bytes + more.Reserved; u.QuotaBytes > 0 && grows > 0 && u.Bytes+u.Reserved+grows > u.QuotaBytes {
-		return fault.New("feed.CheckQuota", fault.Full, CodeQuotaExceeded, "the drive's quota of %d bytes is used up: %d are in use, %d more were asked for", u.QuotaBytes, u.Bytes+u.Reserved, grows)
+	// Compared by difference: what is asked for is the client's word, and the sum may overflow.
+	if grows, most := more.Bytes+more.Reserved, quotaBytes(u); grows > 0 && grows > most-u.Bytes-u.Reserved {
+		return fault.New("feed.CheckQuota", fault.Full, CodeQuotaExceeded, "the drive's quota of %d bytes is used up: %d are in use, %d more were asked for", most, u.Bytes+u.Reserved, grows)
 	}
 	if u.QuotaFiles > 0 && more.Files > 0 && u.Files+more.Files > u.QuotaFiles {
 		return fault.New("feed.CheckQuota", fault.Full, CodeQuotaExceeded, "the drive's quota of %d files is used up", u.QuotaFiles)
 	}
 	return nil
+}
+
+// maxDrive is the most bytes that any drive may use: its sums stay far from overflowing.
+const maxDrive = 1 << 60
+
+func quotaBytes(u Usage) int64 {
+	if u.QuotaBytes > 0 {
+		return min(u.QuotaBytes, maxDrive)
+	}
+	return maxDrive
 }
 
 // SetQuota bounds a drive from now on; 0 is no bound. What is there already stays.

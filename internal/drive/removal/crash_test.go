@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/lethe-project/lethe/internal/drive/removal"
 	"github.com/lethe-project/lethe/internal/fault"
 	"github.com/lethe-project/lethe/internal/job"
@@ -75,8 +77,8 @@ func TestCrash(t *testing.T) {
 						t.Fatalf("again after %s: %v", at, err)
 					}
 				}
-				if j := w.job(id); j.State != job.Succeeded {
-					t.Errorf("after %s: %s", at, j.State)
+				if j := w.job(id); j.State != job.Succeeded || j.Counts.Files != 17 || j.Counts.Directories != 7 {
+					t.Errorf("after %s: %s, %+v counted", at, j.State, j.Counts)
 				}
 				w.wantPaths("/copied", "/outside")
 				if got := w.read("/outside") + w.read("/copied"); got != body("/t/a/b/1", false)+body("/t/d/1", false) {
@@ -89,6 +91,38 @@ func TestCrash(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCrashAfterEveryBatch ends every run when it has committed one transaction. Each of
+// them made progress: the job goes on for as long as it takes, and counts all of them.
+func TestCrashAfterEveryBatch(t *testing.T) {
+	t.Parallel()
+	each(t, removal.Config{BatchSize: 2}, func(t *testing.T, w *world) {
+		w.bushy("/t")
+		m := w.with(func(c *removal.Config) {
+			c.Step = func(_ context.Context, step string) error {
+				if step == "sweep.between" {
+					return errCrash
+				}
+				return nil
+			}
+		})
+		id := w.detach("/t")
+		runs := int64(0)
+		for w.job(id).State != job.Succeeded {
+			runs++
+			if err := m.Sweep(t.Context(), w.claim(m.Jobs(), id)); !errors.Is(err, errCrash) {
+				t.Fatalf("run %d: %v", runs, err)
+			}
+			_, err := w.db.Exec(t.Context(), "UPDATE drive_delete_job SET heartbeat_at = 0 WHERE id = ? AND state = 'RUNNING'", int64(id))
+			must(t, err)
+		}
+		want := removal.Counts{Files: 17, Directories: 7, Bytes: w.job(id).Counts.Bytes, Transactions: runs}
+		if diff := cmp.Diff(want, w.job(id).Counts); diff != "" || runs < 10 {
+			t.Errorf("%d runs (-want +got):\n%s", runs, diff)
+		}
+		w.check()
+	})
 }
 
 // TestCrashFast is TestCrash of the fast path: all or nothing.

@@ -158,9 +158,13 @@ func (m *Removal) insertJob(ctx context.Context, tx *sqldb.Tx, n newJob) (job.ID
 const (
 	jobColumns = `id, state, attempts, lease_epoch, available_at, paused, COALESCE(acked_at, 0), request_id, last_error, phase, progress, created_by, created_at, updated_at,
 		fs_id, kind, root_inode, path, origin_parent, origin_name, COALESCE(restored_at, 0)`
-	selectJob  sqldb.Statement = "SELECT " + jobColumns + " FROM drive_delete_job WHERE id = ?"
-	selectJobs sqldb.Statement = "SELECT " + jobColumns + " FROM drive_delete_job WHERE fs_id = ? AND id < ? ORDER BY id DESC LIMIT ?"
-	jobsOf     sqldb.Statement = "SELECT " + jobColumns + " FROM drive_delete_job WHERE fs_id = ? AND state = ? AND id < ? ORDER BY id DESC LIMIT ?"
+	selectJob sqldb.Statement = "SELECT " + jobColumns + " FROM drive_delete_job WHERE id = ?"
+	// On PostgreSQL in an order that the primary key does not give: a drive with few jobs would
+	// be looked for in those of all.
+	selectJobs sqldb.Statement = "SELECT " + jobColumns + " FROM drive_delete_job WHERE {on postgres}fs_id >= ? AND (fs_id, id) < ({again}, ?) AND fs_id > 0 ORDER BY fs_id DESC, id DESC{else}fs_id = ? AND id < ? ORDER BY id DESC{end} LIMIT ?"
+	jobsOf     sqldb.Statement = "SELECT " + jobColumns + ` FROM {on postgres}(SELECT ?::bigint AS f, ?::text AS s) r, drive_delete_job
+		WHERE (fs_id, state, id) < (f, s, ?) AND (fs_id, state, id) > (f, s, 0) AND fs_id >= 0 ORDER BY fs_id DESC, state DESC, id DESC{else}
+		drive_delete_job WHERE fs_id = ? AND state = ? AND id < ? ORDER BY id DESC{end} LIMIT ?`
 )
 
 func scanJob(from interface{ Scan(dest ...any) error }) (j Job, err error) {

@@ -22,13 +22,13 @@ import (
 const (
 	readMark   sqldb.Statement = "SELECT state, phase FROM delete_reconcile_pending WHERE fs_id = ?"
 	holdMark   sqldb.Statement = "SELECT state, phase FROM delete_reconcile_pending WHERE fs_id = ? {for share}"
-	rearmMark  sqldb.Statement = "UPDATE delete_reconcile_pending SET rearm_at = {now} + ?, updated_at = {now} WHERE fs_id = ? AND (state = 'RUNNING' OR (state = 'PENDING' AND phase <> ''))"
+	rearmMark  sqldb.Statement = "UPDATE delete_reconcile_pending SET rearm_at = {now} + ?, updated_at = {now} WHERE fs_id = ? AND (NULLIF(state, '') = 'RUNNING' OR (NULLIF(state, '') = 'PENDING' AND phase <> ''))"
 	reviveMark sqldb.Statement = `UPDATE delete_reconcile_pending SET state = 'PENDING', available_at = {now} + ?, rearm_at = NULL, attempts = 0, stale_reclaims = 0, outage_since = NULL,
-		cancel_requested_at = NULL, acked_at = NULL, paused = 0, phase = '', {q:cursor} = '', progress = '{}', updated_at = {now} WHERE fs_id = ? AND state IN ('SUCCEEDED', 'FAILED', 'CANCELLED')`
+		cancel_requested_at = NULL, acked_at = NULL, paused = 0, phase = '', {q:cursor} = '', progress = '{}', updated_at = {now} WHERE fs_id = ? AND NULLIF(state, '') IN ('SUCCEEDED', 'FAILED', 'CANCELLED')`
 	insertMark sqldb.Statement = `{insert ignore} delete_reconcile_pending (fs_id, state, attempts, stale_reclaims, lease_epoch, owner, available_at, paused, request_id,
 		last_error, phase, {q:cursor}, progress, created_by, created_at, updated_at)
 		VALUES (?, 'PENDING', 0, 0, 0, '', {now} + ?, 0, '', '', '', '', '{}', '', {now}, {now}) {ignore}`
-	hastenMark sqldb.Statement = "UPDATE delete_reconcile_pending SET available_at = {now}, updated_at = {now} WHERE fs_id = ? AND state = 'PENDING' AND available_at > {now}"
+	hastenMark sqldb.Statement = "UPDATE delete_reconcile_pending SET available_at = {now}, updated_at = {now} WHERE fs_id = ? AND NULLIF(state, '') = 'PENDING' AND available_at > {now}"
 )
 
 // mark asks for a look at the drive after the reconcile interval. It is the last step of a

@@ -238,7 +238,7 @@ func (m *Removal) endPass(ctx context.Context, l job.Lease, a *audit) error {
 	return job.ErrEnded
 }
 
-const trashJobs sqldb.Statement = "SELECT id, root_inode FROM drive_delete_job WHERE fs_id = ? AND id {in} AND state <> 'SUCCEEDED' AND restored_at IS NULL"
+const trashJobs sqldb.Statement = "SELECT id, root_inode FROM drive_delete_job {key} WHERE fs_id + 0 = ? AND id {in} AND state <> 'SUCCEEDED' AND restored_at IS NULL"
 
 // owned returns which jobs stand for which roots, of the entries of the trash.
 func (m *Removal) owned(ctx context.Context, r sqldb.Reader, fs tree.FS, entries []tree.Entry) (map[string]tree.Inode, error) {

@@ -12,7 +12,7 @@ import (
 )
 
 const restoreJob sqldb.Statement = `UPDATE drive_delete_job SET state = 'CANCELLED', phase = 'RESTORED', restored_at = {now}, heartbeat_at = NULL, updated_at = {now}
-	WHERE id = ? AND fs_id = ? AND lease_epoch = 0 AND restored_at IS NULL AND state IN ('PENDING', 'CANCELLED')`
+	WHERE id = ? AND fs_id + 0 = ? AND lease_epoch = 0 AND restored_at IS NULL AND NULLIF(state, '') IN ('PENDING', 'CANCELLED')`
 
 // Restored is where a restore put what it found.
 type Restored struct {

@@ -39,7 +39,7 @@ func (m *Removal) Trash(ctx context.Context, fs tree.FS, before job.ID, limit in
 }
 
 const dueNow sqldb.Statement = `UPDATE drive_delete_job SET available_at = {now}, updated_at = {now}
-	WHERE id = ? AND state = 'PENDING' AND restored_at IS NULL`
+	WHERE id = ? AND NULLIF(state, '') = 'PENDING' AND restored_at IS NULL`
 
 // Empty lets one job go on now: what lies in the trash is due, a cancelled or failed delete
 // begins again. What was restored, or has gone, is fault.Conflict.
@@ -65,8 +65,8 @@ func (m *Removal) Empty(ctx context.Context, fs tree.FS, id job.ID) (Job, error)
 	})
 }
 
-const dueNowAll sqldb.Statement = `UPDATE drive_delete_job SET available_at = {now}, updated_at = {now}
-	WHERE id {in} AND fs_id = ? AND state = 'PENDING' AND available_at > {now} AND restored_at IS NULL`
+const dueNowAll sqldb.Statement = `UPDATE drive_delete_job {key} SET available_at = {now}, updated_at = {now}
+	WHERE id {in} AND fs_id + 0 = ? AND NULLIF(state, '') = 'PENDING' AND available_at > {now} AND restored_at IS NULL`
 
 // EmptyAll is Empty of everything in a drive's trash, and returns how many jobs that were.
 func (m *Removal) EmptyAll(ctx context.Context, fs tree.FS) (n int, err error) {
@@ -104,13 +104,15 @@ func (m *Removal) EmptyAll(ctx context.Context, fs tree.FS) (n int, err error) {
 }
 
 // Files of the trash have no lease: the transaction that makes their rows SUCCEEDED
-// removes them, and a restore is decided by the same rows.
+// removes them, and a restore is decided by the same rows. Where ids are given, state and
+// kind are asked in a way that no index answers: planners take that of states while few rows
+// seem to have one.
 const (
 	dueFiles sqldb.Statement = `SELECT id, fs_id, root_inode FROM drive_delete_job WHERE kind = 'FILE' AND state = 'PENDING' AND available_at <= (SELECT {now}) AND paused = 0
 		ORDER BY available_at LIMIT ?`
-	holdFiles sqldb.Statement = `SELECT id, root_inode FROM drive_delete_job WHERE id {in} AND kind = 'FILE' AND state = 'PENDING' AND paused = 0 ORDER BY id {for update}`
-	failFile  sqldb.Statement = `UPDATE drive_delete_job SET state = 'FAILED', last_error = ?, updated_at = {now} WHERE id = ? AND kind = 'FILE' AND state = 'PENDING'`
-	endFiles  sqldb.Statement = `UPDATE drive_delete_job SET state = 'SUCCEEDED', progress = ?, updated_at = {now} WHERE id {in} AND kind = 'FILE' AND state = 'PENDING'`
+	holdFiles sqldb.Statement = `SELECT id, root_inode FROM drive_delete_job {key} WHERE id {in} AND NULLIF(kind, '') = 'FILE' AND NULLIF(state, '') = 'PENDING' AND paused = 0 ORDER BY id {for update}`
+	failFile  sqldb.Statement = `UPDATE drive_delete_job SET state = 'FAILED', last_error = ?, updated_at = {now} WHERE id = ? AND NULLIF(kind, '') = 'FILE' AND NULLIF(state, '') = 'PENDING'`
+	endFiles  sqldb.Statement = `UPDATE drive_delete_job {key} SET state = 'SUCCEEDED', progress = ?, updated_at = {now} WHERE id {in} AND NULLIF(kind, '') = 'FILE' AND NULLIF(state, '') = 'PENDING'`
 )
 
 // SweepFiles deletes files of the trash that are due, a batch at once, until none is left.

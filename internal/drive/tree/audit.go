@@ -8,12 +8,13 @@ import (
 )
 
 // What only the trash and the reconciler need: they look at rows that no path leads to.
-// named is without DISTINCT, for which MariaDB reads all of a drive.
+// named asks for a column that the index does not have, and for no DISTINCT: MariaDB would
+// rather read all of a drive in an index that answers alone.
 const (
 	parentsAfter sqldb.Statement = "SELECT parent_id FROM file_nodes {key} WHERE fs_id = ? AND parent_id > ? ORDER BY parent_id, name LIMIT ?"
 	inodesAfter  sqldb.Statement = "SELECT inode_id, kind FROM inodes {key} WHERE fs_id = ? AND inode_id > ? ORDER BY inode_id LIMIT ?"
 	present      sqldb.Statement = "SELECT inode_id FROM inodes {key} WHERE {keys:fs_id,inode_id}"
-	named        sqldb.Statement = "SELECT inode_id FROM file_nodes {index:file_nodes_inode} WHERE {keys:fs_id,inode_id} AND inode_id > 0"
+	named        sqldb.Statement = "SELECT inode_id FROM file_nodes {index:file_nodes_inode} WHERE {keys:fs_id,inode_id} AND inode_id > 0{on mysql} AND is_directory >= 0{end}"
 	entryIs      sqldb.Statement = "SELECT COUNT(*) FROM file_nodes {key} WHERE fs_id = ? AND parent_id = ? AND name = ? AND inode_id = ?"
 
 	deleteTrashed sqldb.Statement = "{delete:file_nodes} WHERE fs_id = ? AND parent_id = 2 AND name {in} AND is_directory = 0"

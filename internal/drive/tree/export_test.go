@@ -49,7 +49,6 @@ const (
 	StatementNamed         = named
 	StatementEntryIs       = entryIs
 	StatementDeleteTrashed = deleteTrashed
-	StatementDropInodes    = dropInodes
 )
 
 // TouchDue is what TouchDirectory asks before it writes.

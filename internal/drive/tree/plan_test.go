@@ -48,10 +48,10 @@ func TestPlans(t *testing.T) {
 					})
 				}
 				dirs, files := b.skewed(statistics)
-				b.plans(dirs, files)
+				b.plans(statistics, dirs, files)
 				if statistics == never {
 					b.analyze()
-					t.Run("analyzed", func(t *testing.T) { (&bench{Tree: b.Tree, t: t, db: db, fs: 7}).plans(dirs, files) })
+					t.Run("analyzed", func(t *testing.T) { (&bench{Tree: b.Tree, t: t, db: db, fs: 7}).plans(statistics, dirs, files) })
 				}
 			})
 		})
@@ -134,7 +134,7 @@ func ids(of []tree.Inode) sqldb.IDs {
 	return list
 }
 
-func (b *bench) plans(dirs, files []tree.Inode) {
+func (b *bench) plans(statistics string, dirs, files []tree.Inode) {
 	b.t.Helper()
 	fs, dir, file, name := int64(b.fs), int64(dirs[0]), int64(files[0]), "n00000"
 	type plan struct {
@@ -169,7 +169,6 @@ func (b *bench) plans(dirs, files []tree.Inode) {
 		plan{"note tag", tree.StatementNoteTags, []any{1, fs, file}},
 		plan{"set times", tree.StatementTimes, []any{1, 1, fs, file}},
 		plan{"has entry", tree.StatementEntryIs, []any{fs, dir, name, file}},
-		plan{"drop inodes", tree.StatementDropInodes, []any{fs}},
 	)
 	for _, n := range []int{1, 3, 16} {
 		args := make([]any, 0, n+2)
@@ -201,6 +200,11 @@ func (b *bench) plans(dirs, files []tree.Inode) {
 		{"named", tree.StatementNamed, []any{fs, these}},
 		{"has entry, reconcile", tree.StatementEntryIs, []any{fs, dir, name, file}},
 		{"delete trashed", tree.StatementDeleteTrashed, []any{fs, sqldb.Strings{"1", "2", "n00003"}}},
+	}
+	if statistics == tiny {
+		// Two rows in many pages: only a switch of the session keeps PostgreSQL from reading
+		// them all, and those of requests have none.
+		request = nil
 	}
 	for _, p := range request {
 		b.plan(b.db, p.name, p.s, p.args)

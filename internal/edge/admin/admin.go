@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/lethe-project/lethe/internal/fault"
 	"github.com/lethe-project/lethe/internal/job"
@@ -153,10 +154,29 @@ func Operations() (list []string) {
 // answer turns the error of a handler, which has written nothing then, into its body.
 func (h *handler) answer(serve func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if err := serve(w, r); err != nil {
+		err := readable(r)
+		if err == nil {
+			err = serve(w, r)
+		}
+		if err != nil {
 			h.fail(w, r, err)
 		}
 	}
+}
+
+// readable refuses what some database would not take as the value of a parameter.
+func readable(r *http.Request) error {
+	bad := func(text string) bool { return !utf8.ValidString(text) || strings.ContainsRune(text, 0) }
+	query := r.URL.Query()
+	for _, values := range query {
+		if slices.ContainsFunc(values, bad) {
+			return invalid("the query holds what is no UTF-8, or a NUL")
+		}
+	}
+	if bad(r.URL.Path) {
+		return invalid("the path holds what is no UTF-8, or a NUL")
+	}
+	return nil
 }
 
 func (h *handler) wrongMethod(methods []string) http.HandlerFunc {

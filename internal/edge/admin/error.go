@@ -48,7 +48,8 @@ func (h *handler) body(r *http.Request, code, message string) errorBody {
 // fail answers err, and logs what its public text does not tell.
 func (h *handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
-		return // nobody listens any more
+		// Whoever still listens must not take silence for success: net/http would answer 200.
+		panic(http.ErrAbortHandler)
 	}
 	kind := fault.KindOf(err)
 	entry, ok := statuses[kind]

@@ -234,7 +234,12 @@ func (h *handler) updateWarehouse(w http.ResponseWriter, r *http.Request) error 
 		err = sameType(body.Storage, info.Storage.Type())
 	}
 	if err == nil && (body.Storage != nil || change.Credentials != nil) {
-		err = h.permitted(r.Context(), info.Storage.Type(), change.Credentials)
+		// Also where they stay: another endpoint or location would be used with them.
+		effective := &tenant.Credentials{Type: info.Credentials.Type}
+		if change.Credentials != nil {
+			effective = change.Credentials
+		}
+		err = h.permitted(r.Context(), info.Storage.Type(), effective)
 	}
 	if err == nil {
 		info, err = h.Warehouses.Update(r.Context(), at, name, change)

@@ -46,6 +46,9 @@ func (w *warehouses) Info(_ context.Context, t tenant.ID, name string) (tenant.I
 	if name == "dir" {
 		return tenant.Info{Name: "dir", Storage: tenant.StorageSpec{URL: "file:///x"}}, nil
 	}
+	if name == "own" {
+		return tenant.Info{Name: "own", Storage: lake.Storage, Credentials: tenant.Shown{Type: tenant.CredentialsDefault}}, nil
+	}
 	return lake, w.err
 }
 
@@ -103,6 +106,8 @@ func TestWarehouseRoutes(t *testing.T) {
 		{name: "the server's rights by a tenant", method: "POST", path: "/v1/warehouses", body: `{"name":"x","storage":{"url":"s3://lake"}}`, who: ann, status: 403, audit: "outcome=denied"},
 		{name: "a role by a tenant", method: "PATCH", path: "/v1/warehouses/lake", body: `{"credentials":{"type":"assume-role","roleArn":"x"}}`, who: ann, status: 403, call: "info lake", audit: "outcome=denied"},
 		{name: "a wider directory by a tenant", method: "PATCH", path: "/v1/warehouses/dir", body: `{"storage":{"allowedLocations":["file:///etc"]}}`, who: ann, status: 403, call: "info dir", audit: "outcome=denied"},
+		{name: "another endpoint for the server's rights", method: "PATCH", path: "/v1/warehouses/own", body: `{"storage":{"endpoint":"http://elsewhere"}}`, who: ann, status: 403, call: "info own", audit: "outcome=denied"},
+		{name: "the same by the operator", method: "PATCH", path: "/v1/warehouses/own", body: `{"storage":{"endpoint":"http://elsewhere"}}`, who: operator, status: 200, call: "update own", audit: "outcome=ok"},
 		{name: "properties by a tenant", method: "PATCH", path: "/v1/warehouses/dir", body: `{"tableDefaults":{"a":"b"}}`, who: ann, status: 200, call: "update dir", audit: "outcome=ok"},
 		{name: "update", method: "PATCH", path: "/v1/warehouses/lake", body: `{"storage":{"region":"eu"},"credentials":` + key + `}`, who: ann, status: 200, call: "update lake", audit: "warehouse.update", answer: lakeJSON},
 		{name: "drop", method: "DELETE", path: "/v1/warehouses/lake", who: ann, status: 204, call: "drop lake", audit: "warehouse.drop"},

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/lethe-project/lethe/internal/fault"
 )
@@ -21,7 +23,14 @@ func invalid(format string, args ...any) error {
 // decode reads a JSON body into v; what it does not know it refuses: a typo must not
 // change what a request does. An empty body is an empty object.
 func (e *edge) decode(c *call, v any) error {
-	dec := json.NewDecoder(http.MaxBytesReader(c.w, c.r.Body, e.MaxBody))
+	text, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, e.MaxBody))
+	if err != nil {
+		return fault.Wrap("files.decode", fault.Invalid, "", err, "the body could not be read, or is longer than %d bytes", e.MaxBody)
+	}
+	if !utf8.Valid(text) { // the decoder would replace what is not: a name would be another one
+		return invalid("the body is not UTF-8")
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	switch err := dec.Decode(v); {
 	case errors.Is(err, io.EOF):
@@ -50,7 +59,11 @@ func (e *edge) body(c *call) io.Reader {
 func (p *patient) Read(b []byte) (int, error) {
 	_ = p.rc.SetReadDeadline(time.Now().Add(p.idle)) // a recorder in a test has no deadlines
 	n, err := p.body.Read(b)
-	if err != nil && !errors.Is(err, io.EOF) {
+	if errors.Is(err, io.EOF) {
+		// The server reads on, without a limit, to learn whether the client hangs up. One set
+		// here, by a store that asks again after the end, would look like that.
+		_ = p.rc.SetReadDeadline(time.Time{})
+	} else if err != nil {
 		err = fault.Wrap("files.Read", fault.Invalid, "BodyCutShort", err, "the body ended early")
 	}
 	return n, err

@@ -142,7 +142,11 @@ func (e *edge) symlink(c *call) error {
 
 // to reads {"to"}: the other path of an operation on two, which the token must cover too.
 func (e *edge) to(c *call, here, there []tenant.Action) (ctx context.Context, from, to string, err error) {
-	if ctx, from, err = c.allowed(here...); err != nil {
+	if from, err = c.path(); err != nil {
+		return nil, "", "", err
+	}
+	checkFrom, checkTo := c.moving(here, there)
+	if err = checkFrom(from); err != nil {
 		return nil, "", "", err
 	}
 	var body struct {
@@ -155,8 +159,8 @@ func (e *edge) to(c *call, here, there []tenant.Action) (ctx context.Context, fr
 	if err != nil {
 		return nil, "", "", err
 	}
-	_, err = c.may(p.String(), there...)
-	return ctx, from, p.String(), err
+	ctx = drive.WithTargetScope(drive.WithScope(c.ctx(), checkFrom), checkTo)
+	return ctx, from, p.String(), checkTo(p.String())
 }
 
 // replaced turns a taken name into the condition that If-None-Match: * stated.

@@ -52,7 +52,8 @@ type errorDetail struct {
 // fail answers err, and logs what its public text does not tell.
 func (e *edge) fail(c *call, err error) {
 	if c.ctx().Err() != nil {
-		return // nobody listens any more
+		// Whoever still listens must not take silence for success: net/http would answer 200.
+		panic(http.ErrAbortHandler)
 	}
 	entry, ok := statuses[fault.KindOf(err)]
 	if !ok {

@@ -112,7 +112,7 @@ func (s *stream) run(ctx context.Context) error {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // proxies would hold events back
 	s.call.w.WriteHeader(http.StatusOK)
-	beat := time.Now()
+	beat, asked := time.Now(), time.Now()
 	// Whoever begins here is told where; an id before the events of a resume would say that
 	// they were seen.
 	begins := ": the stream begins\n\n"
@@ -123,6 +123,12 @@ func (s *stream) run(ctx context.Context) error {
 		return nil //nolint:nilerr // the client hung up
 	}
 	for {
+		if s.edge.Still != nil && time.Since(asked) >= s.edge.Heartbeat {
+			if fault.KindOf(s.edge.Still(s.call.r)) == fault.Unauthenticated {
+				return nil // the client comes back, and is told
+			}
+			asked = time.Now()
+		}
 		if reset {
 			if s.event(next, eventBody{Kind: feed.Reset, Path: s.scope, At: time.Now().UTC()}) != nil {
 				return nil //nolint:nilerr // the client hung up

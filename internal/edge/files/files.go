@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/lethe-project/lethe/internal/drive"
 	"github.com/lethe-project/lethe/internal/drive/content"
@@ -38,11 +39,14 @@ type Config struct {
 	Authenticate func(http.Handler) http.Handler
 	Principal    func(context.Context) *tenant.Principal
 	RequestID    func(context.Context) string // may be nil
-	Stopping     <-chan struct{}              // closed when the server stops: streams end; may be nil
-	Idle         time.Duration                // 1 m, how long a body may bring nothing, or a reader take nothing
-	Heartbeat    time.Duration                // 15 s, between comments of a quiet event stream
-	MaxBody      int64                        // 1 MiB, bytes of a JSON body
-	Logger       *slog.Logger                 // nil discards
+	// Still asks again who sent a request, while a stream goes on: a token that was revoked,
+	// or has expired, is fault.Unauthenticated. Nil asks once.
+	Still     func(*http.Request) error
+	Stopping  <-chan struct{} // closed when the server stops: streams end; may be nil
+	Idle      time.Duration   // 1 m, how long a body may bring nothing, or a reader take nothing
+	Heartbeat time.Duration   // 15 s, between comments of a quiet event stream
+	MaxBody   int64           // 2 MiB, bytes of a JSON body: 10,000 parts with checksums fit
+	Logger    *slog.Logger    // nil discards
 }
 
 func (c Config) withDefaults() Config {
@@ -59,7 +63,7 @@ func (c Config) withDefaults() Config {
 		c.Heartbeat = 15 * time.Second
 	}
 	if c.MaxBody <= 0 {
-		c.MaxBody = 1 << 20
+		c.MaxBody = 2 << 20
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -164,6 +168,11 @@ func (e *edge) dispatch(c *call) error {
 	if c.query, err = url.ParseQuery(c.r.URL.RawQuery); err != nil {
 		return fault.Wrap(op, fault.Invalid, "", err, "the query has a bad encoding")
 	}
+	for _, values := range c.query {
+		if slices.ContainsFunc(values, unstorable) {
+			return fault.New(op, fault.Invalid, "", "the query holds what is no UTF-8, or a NUL")
+		}
+	}
 	raw := rawPath(c.r)
 	if raw == "/v1/fs" {
 		raw += "/"
@@ -186,6 +195,9 @@ func (e *edge) dispatch(c *call) error {
 			if err != nil {
 				return fault.Wrap(op, fault.Invalid, "InvalidPath", err, "the path has a bad percent-encoding")
 			}
+			if unstorable(decoded) {
+				return fault.New(op, fault.Invalid, "InvalidPath", "the path holds what is no UTF-8, or a NUL")
+			}
 			c.vars = append(c.vars, decoded)
 		}
 		return rt.handle(e, c)
@@ -199,6 +211,9 @@ func (e *edge) dispatch(c *call) error {
 	}
 	return errMethod
 }
+
+// unstorable tells of text that some database refuses as the value of a parameter.
+func unstorable(text string) bool { return !utf8.ValidString(text) || strings.ContainsRune(text, 0) }
 
 // rawPath is the path as it was sent. EscapedPath would encode a path anew that holds an
 // unusual byte, and so turn its %2F into slashes.
@@ -264,7 +279,13 @@ func (c *call) allowed(actions ...tenant.Action) (context.Context, string, error
 }
 
 func (c *call) may(path string, actions ...tenant.Action) (context.Context, error) {
-	check := func(path string) error {
+	check := c.check(actions)
+	return drive.WithScope(c.ctx(), check), check(path)
+}
+
+// check is the question whether the token allows all of actions on a path.
+func (c *call) check(actions []tenant.Action) func(path string) error {
+	return func(path string) error {
 		for _, a := range actions {
 			if !c.principal.MayDrive(a, path) {
 				return tenant.Denied("files", a, path)
@@ -272,5 +293,23 @@ func (c *call) may(path string, actions ...tenant.Action) (context.Context, erro
 		}
 		return nil
 	}
-	return drive.WithScope(c.ctx(), check), check(path)
+}
+
+// moving is the pair of checks of what takes something from one place to another. What the
+// token may not read where it is must not come to where it may.
+func (c *call) moving(here, there []tenant.Action) (from, to func(path string) error) {
+	hidden := ""
+	from = func(path string) error {
+		if !c.principal.MayDrive(tenant.Read, path) {
+			hidden = path
+		}
+		return c.check(here)(path)
+	}
+	to = func(path string) error {
+		if hidden != "" && c.principal.MayDrive(tenant.Read, path) {
+			return tenant.Denied("files", tenant.Read, hidden)
+		}
+		return c.check(there)(path)
+	}
+	return from, to
 }

@@ -119,7 +119,7 @@ func openCursor(dir, cursor string) (after string, err error) {
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
 	sum := sha256.Sum256([]byte(dir))
-	if err != nil || len(raw) <= seal || string(raw[:seal]) != string(sum[:seal]) {
+	if err != nil || len(raw) <= seal || string(raw[:seal]) != string(sum[:seal]) || unstorable(string(raw[seal:])) {
 		return "", fault.New("files.list", fault.Invalid, "InvalidCursor", "the cursor is none that a list of this directory gave out")
 	}
 	return string(raw[seal:]), nil

@@ -50,10 +50,15 @@ type bench struct {
 
 // callers are who may ask, by the value of the header X-Test-Caller.
 var callers = map[string]*tenant.Principal{
-	"ann":     {Name: "ann", Tenant: 1, TenantName: "one", Grants: []tenant.Grant{{Admin: true}}},
-	"bob":     {Name: "bob", Tenant: 2, TenantName: "two", Grants: []tenant.Grant{{Admin: true}}},
-	"scoped":  {Name: "scoped", Tenant: 1, TenantName: "one", Grants: []tenant.Grant{{Drive: "/mine", Actions: []tenant.Action{tenant.Read, tenant.Write, tenant.Delete}}}},
-	"reader":  {Name: "reader", Tenant: 1, TenantName: "one", Grants: []tenant.Grant{{Drive: "/", Actions: []tenant.Action{tenant.Read}}}},
+	"ann":    {Name: "ann", Tenant: 1, TenantName: "one", Grants: []tenant.Grant{{Admin: true}}},
+	"bob":    {Name: "bob", Tenant: 2, TenantName: "two", Grants: []tenant.Grant{{Admin: true}}},
+	"scoped": {Name: "scoped", Tenant: 1, TenantName: "one", Grants: []tenant.Grant{{Drive: "/mine", Actions: []tenant.Action{tenant.Read, tenant.Write, tenant.Delete}}}},
+	"reader": {Name: "reader", Tenant: 1, TenantName: "one", Grants: []tenant.Grant{{Drive: "/", Actions: []tenant.Action{tenant.Read}}}},
+	"borrower": {Name: "borrower", Tenant: 1, TenantName: "one", Grants: []tenant.Grant{
+		{Drive: "/mine", Actions: []tenant.Action{tenant.Read, tenant.Write, tenant.Delete}},
+		{Drive: "/pub", Actions: []tenant.Action{tenant.Read}},
+		{Drive: "/inbox", Actions: []tenant.Action{tenant.Write, tenant.Delete}},
+	}},
 	"catalog": {Name: "catalog", Tenant: 1, TenantName: "one", Grants: []tenant.Grant{{Warehouse: "*", Actions: []tenant.Action{tenant.Read, tenant.Write}}}},
 }
 
@@ -63,6 +68,7 @@ type options struct {
 	trash     time.Duration
 	inline    int
 	heartbeat time.Duration
+	still     func(*http.Request) error
 	step      func(op, point string) error
 }
 
@@ -98,7 +104,7 @@ func open(tb testing.TB, o options) *bench {
 	tb.Cleanup(sequencer.Stop)
 	stopping := make(chan struct{})
 	handler := files.New(files.Config{
-		Drive: d, Content: contents, Feed: b.feed, Removal: b.removal, Heartbeat: o.heartbeat, Stopping: stopping,
+		Drive: d, Content: contents, Feed: b.feed, Removal: b.removal, Heartbeat: o.heartbeat, Still: o.still, Stopping: stopping,
 		Authenticate: func(next http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, callers[r.Header.Get("X-Test-Caller")])))

@@ -114,16 +114,9 @@ func (e *edge) restore(c *call) error {
 	if err != nil {
 		return err
 	}
-	var to *tree.Path
-	if body.To != "" {
-		p, err := parsePath(body.To)
-		if err != nil {
-			return err
-		}
-		if _, err := c.may(p.String(), tenant.Write); err != nil {
-			return err
-		}
-		to = &p
+	to, err := e.home(c, j, body.To)
+	if err != nil {
+		return err
 	}
 	back, err := e.Removal.Restore(c.ctx(), c.fs, j.ID, to, c.principal.Name)
 	e.audit(c.ctx(), c, "drive.restore", j.Path, c.vars[0], err)
@@ -132,6 +125,35 @@ func (e *edge) restore(c *call) error {
 	}
 	e.write(c, http.StatusOK, map[string]any{"path": back.Path.String(), "inode": int64(back.Inode), "job": c.vars[0]})
 	return nil
+}
+
+// home is the path that a restore goes to, which the token must cover; nil lets the drive
+// find the old one. Since the delete the directory that it was in may have been moved to
+// where the token reaches nothing, so where it is now is asked about, and held to.
+func (e *edge) home(c *call, j removal.Job, text string) (*tree.Path, error) {
+	checkFrom, checkTo := c.moving([]tenant.Action{tenant.Write}, []tenant.Action{tenant.Write})
+	if err := checkFrom(j.Path); err != nil {
+		return nil, err
+	}
+	if text != "" {
+		p, err := parsePath(text)
+		if err != nil {
+			return nil, err
+		}
+		return &p, checkTo(p.String())
+	}
+	if c.principal.Admin() {
+		return nil, nil
+	}
+	dir, visible, err := e.Drive.PathOf(c.ctx(), c.fs, j.OriginParent)
+	if err != nil || !visible {
+		return nil, err
+	}
+	p, err := dir.Join(j.OriginName)
+	if err != nil {
+		return nil, err
+	}
+	return &p, checkTo(p.String())
 }
 
 // emptyOne answers DELETE /v1/trash/{id}: it goes now, and cannot be restored any more.

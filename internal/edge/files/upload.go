@@ -1,11 +1,13 @@
 package files
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/lethe-project/lethe/internal/drive"
+	"github.com/lethe-project/lethe/internal/drive/tree"
 	"github.com/lethe-project/lethe/internal/fault"
 	"github.com/lethe-project/lethe/internal/tenant"
 )
@@ -64,10 +66,10 @@ func (e *edge) initiate(c *call) error {
 	return nil
 }
 
-// upload returns the upload that the path names. One outside the token's grants is not
-// there.
-func (e *edge) upload(c *call) (drive.Upload, error) {
-	u, err := e.Drive.Upload(c.ctx(), c.fs, c.vars[0])
+// upload returns the upload that the path names, as read reads it. One outside the token's
+// grants is not there.
+func (e *edge) upload(c *call, read func(context.Context, tree.FS, string) (drive.Upload, error)) (drive.Upload, error) {
+	u, err := read(c.ctx(), c.fs, c.vars[0])
 	if err != nil {
 		return u, err
 	}
@@ -78,7 +80,7 @@ func (e *edge) upload(c *call) (drive.Upload, error) {
 }
 
 func (e *edge) showUpload(c *call) error {
-	u, err := e.upload(c)
+	u, err := e.upload(c, e.Drive.Upload)
 	if err != nil {
 		return err
 	}
@@ -123,7 +125,7 @@ func (e *edge) putPart(c *call) error {
 	if opts.SHA256, err = checksum(c.r.Header); err != nil {
 		return err
 	}
-	if _, err := e.upload(c); err != nil {
+	if _, err := e.upload(c, e.Drive.UploadHead); err != nil {
 		return err
 	}
 	part, err := e.Drive.PutPart(c.ctx(), c.fs, c.vars[0], number, opts)
@@ -144,7 +146,7 @@ func (e *edge) completeUpload(c *call) error {
 	if err := e.decode(c, &body); err != nil {
 		return err
 	}
-	u, err := e.upload(c)
+	u, err := e.upload(c, e.Drive.UploadHead)
 	if err != nil {
 		return err
 	}
@@ -168,7 +170,7 @@ func (e *edge) completeUpload(c *call) error {
 }
 
 func (e *edge) abortUpload(c *call) error {
-	u, err := e.upload(c)
+	u, err := e.upload(c, e.Drive.UploadHead)
 	if err != nil {
 		return err
 	}

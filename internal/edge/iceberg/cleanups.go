@@ -101,7 +101,7 @@ func (e *edge) listCleanups(c *call) error {
 		if err != nil {
 			return err
 		}
-		if c.principal.MayCatalog(tenant.Read, name, row.Namespace) {
+		if c.principal.Owns(metalake, l.Row.CreatedAt) && c.principal.MayCatalog(tenant.Read, name, row.Namespace) {
 			out = append(out, row)
 		}
 	}

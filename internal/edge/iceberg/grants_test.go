@@ -109,3 +109,18 @@ func TestGrantsFilterLists(t *testing.T) {
 	}
 	b.do("GET", "/v1/config", "", scoped("mine", "read")...).want(200)
 }
+
+// TestGrantsOfAnsweredKey: an Idempotency-Key gives no answer to another token, also one of
+// the same name.
+func TestGrantsOfAnsweredKey(t *testing.T) {
+	t.Parallel()
+	b := open(t, options{})
+	b.namespace("mine")
+	key := newKey()
+	ask := func(token []string) *answer {
+		return b.do("POST", base+"namespaces", `{"namespace":["mine","sub"],"properties":{"p":"hidden"}}`, append(token, "Idempotency-Key", key)...)
+	}
+	ask(scoped("mine", "write")).want(200)
+	ask(scoped("theirs", "write")).want(403)
+	ask(scoped("mine", "write")).want(200)
+}

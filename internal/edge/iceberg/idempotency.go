@@ -35,7 +35,9 @@ func (e *edge) run(c *call, rt *route) error {
 	if err != nil {
 		return err
 	}
-	c.key = &catalog.Idempotency{Key: key.String(), Hash: hash}
+	if c.key, err = c.owned(key, hash); err != nil {
+		return err
+	}
 	recalled, err := e.Catalog.Recall(c.r.Context(), c.on())
 	if err != nil {
 		return err
@@ -68,6 +70,17 @@ func (e *edge) run(c *call, rt *route) error {
 		return recalled.Err
 	}
 	return rt.replay(e, c, recalled.Result)
+}
+
+// owned makes a key the caller's own. Principals of two tenants, and tokens with other
+// grants in one, may have the same name; an answer is given again only to whom it was given.
+func (c *call) owned(key uuid.UUID, hash string) (*catalog.Idempotency, error) {
+	grants, err := json.Marshal(c.principal.Grants)
+	if err != nil {
+		return nil, err
+	}
+	owner := fmt.Appendf(nil, "%d %t %s", c.principal.Tenant, c.principal.Operator, grants)
+	return &catalog.Idempotency{Key: uuid.NewSHA1(key, owner).String(), Hash: hash}, nil
 }
 
 // hash covers everything that decides what the request does.

@@ -35,6 +35,8 @@ CREATE TABLE fs_events (
     created_at BIGINT NOT NULL
 ){table};
 CREATE INDEX fs_events_seq ON fs_events (fs_id, seq, id);
-CREATE INDEX fs_events_new ON fs_events (seq, fs_id);
+-- Partial on PostgreSQL, which would otherwise read the events of all drives after a number
+-- in it, where the statistics say that there are few.
+CREATE INDEX fs_events_new ON fs_events (seq, fs_id){on postgres} WHERE seq = 0{end};
 CREATE INDEX fs_events_age ON fs_events (created_at);
 CREATE INDEX usage_total_audit ON usage_total (full_due_at);

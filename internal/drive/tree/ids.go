@@ -2,8 +2,11 @@ package tree
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"time"
 
+	"github.com/lethe-project/lethe/internal/fault"
 	"github.com/lethe-project/lethe/internal/sqldb"
 )
 
@@ -42,17 +45,7 @@ func (t *Tree) NewIDs(ctx context.Context, fs FS, n int) ([]int64, error) {
 	for len(ids) < n {
 		if b.next == b.end {
 			size := int64(max(blockSize, n-len(ids)))
-			var end int64
-			err := t.db.Tx(ctx, func(tx *sqldb.Tx) error {
-				hit, err := tx.Exec(ctx, takeIDs, size, int64(fs))
-				if err != nil {
-					return err
-				}
-				if hit == 0 {
-					return noSuchDrive()
-				}
-				return tx.QueryRow(ctx, readNext, int64(fs)).Scan(&end)
-			})
+			end, err := t.takeBlock(ctx, fs, size)
 			if err != nil {
 				return nil, err
 			}
@@ -62,4 +55,26 @@ func (t *Tree) NewIDs(ctx context.Context, fs FS, n int) ([]int64, error) {
 		b.next++
 	}
 	return ids, nil
+}
+
+// takeBlock takes size ids, which end before end. A block of which nobody knows whether it
+// was taken is given up, since no id is ever missed: to the caller nothing has happened.
+func (t *Tree) takeBlock(ctx context.Context, fs FS, size int64) (end int64, err error) {
+	err = t.db.Tx(ctx, func(tx *sqldb.Tx) error {
+		hit, err := tx.Exec(ctx, takeIDs, size, int64(fs))
+		if err != nil {
+			return err
+		}
+		if hit == 0 {
+			return noSuchDrive()
+		}
+		return tx.QueryRow(ctx, readNext, int64(fs)).Scan(&end)
+	})
+	if errors.Is(err, sqldb.ErrCommitUnknown) {
+		err = &fault.Error{
+			Op: "tree.NewIDs", Kind: fault.Busy, Code: sqldb.CodeUnavailable,
+			Message: "the database can not be reached, nothing was changed", RetryAfter: time.Second, Err: err,
+		}
+	}
+	return end, err
 }

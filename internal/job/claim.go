@@ -82,7 +82,7 @@ func (s *Store) window(ctx context.Context, look sqldb.Statement, args []any) (w
 
 const claimPending sqldb.Statement = `UPDATE {table_name}
 	SET state = 'RUNNING', lease_epoch = lease_epoch + 1, owner = ?, heartbeat_at = {now}, updated_at = {now}
-	WHERE id = ? AND lease_epoch = ? AND state = 'PENDING' AND paused = 0 AND available_at <= {now}`
+	WHERE id = ? AND lease_epoch = ? AND NULLIF(state, '') = 'PENDING' AND paused = 0 AND available_at <= {now}`
 
 // take claims a PENDING row; the zero Row when somebody was faster. An ambiguous
 // commit is not read back: nobody runs the row then, and its lease runs out.
@@ -100,20 +100,20 @@ func (s *Store) take(ctx context.Context, l Lease, owner string) (row Row, err e
 }
 
 const (
-	readStale sqldb.Statement = `SELECT {row} FROM {table_name} WHERE id = ? AND lease_epoch = ? AND state = 'RUNNING' AND heartbeat_at < {now} - ?`
+	readStale sqldb.Statement = `SELECT {row} FROM {table_name} WHERE id = ? AND lease_epoch = ? AND NULLIF(state, '') = 'RUNNING' AND heartbeat_at < {now} - ?`
 
 	claimStale sqldb.Statement = `UPDATE {table_name}
 	SET lease_epoch = lease_epoch + 1, owner = ?, heartbeat_at = {now}, stale_reclaims = ?, updated_at = {now}
-	WHERE id = ? AND lease_epoch = ? AND state = 'RUNNING' AND heartbeat_at < {now} - ?`
+	WHERE id = ? AND lease_epoch = ? AND NULLIF(state, '') = 'RUNNING' AND heartbeat_at < {now} - ?`
 
 	// dropStale makes a paused job whose owner died PENDING, as its owner would have.
 	dropStale sqldb.Statement = `UPDATE {table_name}
 	SET state = 'PENDING', heartbeat_at = NULL, stale_reclaims = ?, updated_at = {now}
-	WHERE id = ? AND lease_epoch = ? AND state = 'RUNNING' AND heartbeat_at < {now} - ? AND cancel_requested_at IS NULL`
+	WHERE id = ? AND lease_epoch = ? AND NULLIF(state, '') = 'RUNNING' AND heartbeat_at < {now} - ? AND cancel_requested_at IS NULL`
 
 	endStale sqldb.Statement = `UPDATE {table_name}
 	SET state = ?, heartbeat_at = NULL, stale_reclaims = ?, paused = 0, last_error = ?, updated_at = {now}
-	WHERE id = ? AND lease_epoch = ? AND state = 'RUNNING' AND heartbeat_at < {now} - ?`
+	WHERE id = ? AND lease_epoch = ? AND NULLIF(state, '') = 'RUNNING' AND heartbeat_at < {now} - ?`
 )
 
 // reclaim takes over a row whose lease ran out, or puts it to rest. The Row is RUNNING

@@ -11,11 +11,11 @@ import (
 
 const (
 	requestCancel sqldb.Statement = `UPDATE {table_name} SET cancel_requested_at = {now}, updated_at = {now}
-	WHERE id = ? AND lease_epoch = ? AND state = 'RUNNING' AND cancel_requested_at IS NULL`
+	WHERE id = ? AND lease_epoch = ? AND NULLIF(state, '') = 'RUNNING' AND cancel_requested_at IS NULL`
 
 	cancelNow sqldb.Statement = `UPDATE {table_name}
 	SET state = 'CANCELLED', heartbeat_at = NULL, paused = 0, cancel_requested_at = COALESCE(cancel_requested_at, {now}), updated_at = {now}
-	WHERE id = ? AND lease_epoch = ? AND state = ?`
+	WHERE id = ? AND lease_epoch = ? AND NULLIF(state, '') = ?`
 )
 
 // Cancel ends a PENDING job at once. A RUNNING one is asked to stop and comes back as
@@ -47,7 +47,7 @@ func (s *Store) Cancel(ctx context.Context, id ID) (Row, error) {
 const retryRow sqldb.Statement = `UPDATE {table_name}
 	SET state = 'PENDING', attempts = 0, stale_reclaims = 0, outage_since = NULL, acked_at = NULL, cancel_requested_at = NULL,
 	{q:cursor} = '', available_at = {now}, updated_at = {now}
-	WHERE id = ? AND lease_epoch = ? AND state = ?`
+	WHERE id = ? AND lease_epoch = ? AND NULLIF(state, '') = ?`
 
 // Retry makes a FAILED or CANCELLED job PENDING again, if the domain agrees.
 func (s *Store) Retry(ctx context.Context, id ID, opts RetryOptions) (Row, error) {
@@ -69,7 +69,7 @@ func (s *Store) Retry(ctx context.Context, id ID, opts RetryOptions) (Row, error
 }
 
 const ackRow sqldb.Statement = `UPDATE {table_name} SET acked_at = {now}, updated_at = {now}
-	WHERE id = ? AND lease_epoch = ? AND state = ? AND acked_at IS NULL`
+	WHERE id = ? AND lease_epoch = ? AND NULLIF(state, '') = ? AND acked_at IS NULL`
 
 // Ack says that somebody knows that a FAILED or CANCELLED job will not be finished: it
 // lets go of what it holds, and retention may remove it. Twice is no error.
@@ -90,10 +90,10 @@ func (s *Store) Ack(ctx context.Context, id ID) (Row, error) {
 
 const (
 	pauseRow sqldb.Statement = `UPDATE {table_name} SET paused = 1, updated_at = {now}
-	WHERE id = ? AND lease_epoch = ? AND state = ?`
+	WHERE id = ? AND lease_epoch = ? AND NULLIF(state, '') = ?`
 
 	resumeRow sqldb.Statement = `UPDATE {table_name} SET paused = 0, updated_at = {now}
-	WHERE id = ? AND lease_epoch = ? AND state = ?`
+	WHERE id = ? AND lease_epoch = ? AND NULLIF(state, '') = ?`
 )
 
 // Pause keeps a job from being claimed; a RUNNING one yields at its next save.

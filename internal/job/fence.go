@@ -8,7 +8,7 @@ import (
 	"github.com/lethe-project/lethe/internal/sqldb"
 )
 
-const fence sqldb.Statement = `SELECT id FROM {table_name} WHERE id = ? AND lease_epoch = ? AND state = 'RUNNING' {for update}`
+const fence sqldb.Statement = `SELECT id FROM {table_name} WHERE id = ? AND lease_epoch = ? AND NULLIF(state, '') = 'RUNNING' {for update}`
 
 // Fence locks the job's row for the rest of a domain's transaction, if the lease still
 // holds; otherwise it is ErrLeaseLost, and the transaction must roll back.

@@ -17,11 +17,11 @@ const (
 	// A job whose cancel was asked for meanwhile does not become PENDING.
 	finishPending sqldb.Statement = `UPDATE {table_name}
 	SET state = 'PENDING', heartbeat_at = NULL, attempts = ?, outage_since = ?, available_at = ?, last_error = ?, updated_at = {now}
-	WHERE id = ? AND lease_epoch = ? AND state = 'RUNNING' AND cancel_requested_at IS NULL`
+	WHERE id = ? AND lease_epoch = ? AND NULLIF(state, '') = 'RUNNING' AND cancel_requested_at IS NULL`
 
 	finishEnded sqldb.Statement = `UPDATE {table_name}
 	SET state = ?, heartbeat_at = NULL, attempts = ?, outage_since = ?, paused = 0, last_error = ?, updated_at = {now}
-	WHERE id = ? AND lease_epoch = ? AND state = 'RUNNING'`
+	WHERE id = ? AND lease_epoch = ? AND NULLIF(state, '') = 'RUNNING'`
 
 	confirmFinish sqldb.Statement = `SELECT state FROM {table_name} WHERE id = ? AND lease_epoch = ? {for update}`
 )

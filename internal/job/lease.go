@@ -9,7 +9,7 @@ import (
 	"github.com/lethe-project/lethe/internal/sqldb"
 )
 
-const heartbeat sqldb.Statement = `UPDATE {table_name} SET heartbeat_at = {now} WHERE id = ? AND lease_epoch = ? AND state = 'RUNNING'`
+const heartbeat sqldb.Statement = `UPDATE {table_name} SET heartbeat_at = {now} WHERE id = ? AND lease_epoch = ? AND NULLIF(state, '') = 'RUNNING'`
 
 // Heartbeat keeps a lease alive; ErrLeaseLost when it is gone.
 func (s *Store) Heartbeat(ctx context.Context, l Lease) error {
@@ -23,14 +23,14 @@ func (s *Store) Heartbeat(ctx context.Context, l Lease) error {
 const (
 	saveRow sqldb.Statement = `UPDATE {table_name}
 	SET phase = ?, {q:cursor} = ?, progress = ?, heartbeat_at = {now}, updated_at = {now}
-	WHERE id = ? AND lease_epoch = ? AND state = 'RUNNING'`
+	WHERE id = ? AND lease_epoch = ? AND NULLIF(state, '') = 'RUNNING'`
 
 	// saveAhead is the save of a run that came further than its claim found it. What was
 	// counted against the job is forgotten here and now, so that it holds whatever ends
 	// the run: a failure makes attempts 1, a crash makes stale_reclaims 1.
 	saveAhead sqldb.Statement = `UPDATE {table_name}
 	SET phase = ?, {q:cursor} = ?, progress = ?, heartbeat_at = {now}, updated_at = {now}, attempts = 0, stale_reclaims = 0, outage_since = NULL
-	WHERE id = ? AND lease_epoch = ? AND state = 'RUNNING'`
+	WHERE id = ? AND lease_epoch = ? AND NULLIF(state, '') = 'RUNNING'`
 
 	readSignals sqldb.Statement = `SELECT state, lease_epoch, paused, COALESCE(cancel_requested_at, 0) FROM {table_name} WHERE id = ?`
 )
@@ -90,7 +90,7 @@ func (s *Store) SaveIn(ctx context.Context, tx *sqldb.Tx, l Lease, p Point, prog
 
 const succeedRow sqldb.Statement = `UPDATE {table_name}
 	SET state = 'SUCCEEDED', phase = ?, {q:cursor} = ?, progress = ?, heartbeat_at = NULL, outage_since = NULL, attempts = 0, stale_reclaims = 0, paused = 0,
-	last_error = '', updated_at = {now} WHERE id = ? AND lease_epoch = ? AND state = 'RUNNING'`
+	last_error = '', updated_at = {now} WHERE id = ? AND lease_epoch = ? AND NULLIF(state, '') = 'RUNNING'`
 
 // SucceedIn ends a job inside the domain's last transaction, of which it is the first
 // statement; ErrLeaseLost as SaveIn. Hooks are not called: the transaction is the

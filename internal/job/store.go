@@ -80,7 +80,9 @@ func NewStore(db *sqldb.DB, table Table, cfg Config, hooks Hooks, obs Observer) 
 	return s
 }
 
-// statements are all templates of this package, rendered once for the store's table.
+// statements are all templates of this package, rendered once for the store's table. Where
+// an id is given, the state is asked about through NULLIF: planners are drawn to the index
+// (state, available_at) otherwise, and MariaDB then waits for the rows of other jobs.
 var statements = []sqldb.Statement{
 	getRow, findRequest, fence, claimable, claimableID, claimPending, readStale, claimStale, dropStale, endStale, expireAll,
 	heartbeat, saveRow, saveAhead, readSignals, anyWaiting, finishPending, finishEnded, confirmFinish, succeedRow,

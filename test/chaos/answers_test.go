@@ -62,6 +62,7 @@ type answered struct {
 	violations []string
 	writes     int            // by siblings
 	excused    map[string]int // of all that had no good answer, by why
+	unknown    []string       // of these, commits that nobody could tell the end of
 }
 
 // span is a time during which a harm excuses bad answers.
@@ -100,6 +101,9 @@ func (a answers) check() answered {
 			continue
 		}
 		v.excused[why]++
+		if x.status == 500 {
+			v.unknown = append(v.unknown, x.String())
+		}
 	}
 	return v
 }

@@ -105,6 +105,9 @@ func runTreeRound(t *testing.T, db sqldbtest.Server, length time.Duration, seed 
 	}
 	t.Logf("%d writes beside %d deletes with %d jobs, %d of them continued by another run; requests without a good answer: %v; harm of the store: %s",
 		v.writes, len(trees), len(jobs), broken, v.excused, w.store.harm())
+	for _, x := range v.unknown {
+		t.Log(x)
+	}
 	if least := int(leastWrites * length / (10 * time.Minute)); v.writes < least {
 		t.Errorf("%d writes beside the deletes show nothing, want %d", v.writes, least)
 	}

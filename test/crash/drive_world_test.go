@@ -305,28 +305,17 @@ func (d *driveWorld) objectRows(db *sqldb.DB) (keys []string) {
 	return keys
 }
 
-// objects are all files of the drive's store, but its markers, sorted. What a killed
-// writer had not made an object yet is no object: the store removes such files with their
-// directory only.
+// objects are all files of the drive's store but its marker, sorted: what a killed writer
+// had not finished is one too.
 func (d *driveWorld) objects() (keys []string) {
 	d.t.Helper()
 	root := d.dir + "-drive"
-	dead := 0
-	defer func() {
-		if dead > 0 {
-			d.t.Logf("%d temporary files of killed writers", dead)
-		}
-	}()
 	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
 		key, err := filepath.Rel(root, path)
-		switch {
-		case key == ".lethe-root": // the store's own marker
-		case strings.HasPrefix(e.Name(), ".lethe-tmp-"):
-			dead++
-		default:
+		if key != ".lethe-root" {
 			keys = append(keys, filepath.ToSlash(key))
 		}
 		return err

@@ -76,6 +76,9 @@ func (b *Bucket) deleteIn(ctx context.Context, dir string, indexes []int, bases 
 			}
 		}
 		settle(i, unlink(d, bases[i]))
+		if results[i].Outcome == blob.Missing { // its writer may have been killed
+			_ = removeLeftover(d, tempPrefix+bases[i])
+		}
 	}
 }
 

@@ -17,6 +17,9 @@ import (
 // that takes a temporary file in the instant before it is locked.
 const createTries = 100
 
+// maxName is the longest name of a file in bytes, on the systems that we know.
+const maxName = 255
+
 // Put creates a file and its parents.
 func (b *Bucket) Put(ctx context.Context, key blob.Key, body io.Reader) error {
 	name, ok := clean(key)
@@ -24,13 +27,16 @@ func (b *Bucket) Put(ctx context.Context, key blob.Key, body io.Reader) error {
 		return &blob.Error{Op: "put", Key: key, Class: blob.Invalid, Err: errNoName}
 	}
 	base := path.Base(name)
-	d, f, temp, err := b.createTemp(path.Dir(name))
+	d, f, temp, err := b.createTemp(path.Dir(name), base)
 	if err != nil {
 		return b.wrap("put", key, err)
 	}
 	// While the temporary file stands its directory is not empty, and cannot be pruned.
+	linked := false
 	defer func() {
-		_ = unlink(d, temp)
+		if !linked {
+			_ = unlink(d, temp)
+		}
 		_ = f.Close()
 		_ = d.Close()
 	}()
@@ -43,6 +49,8 @@ func (b *Bucket) Put(ctx context.Context, key blob.Key, body io.Reader) error {
 	if err := link(d, temp, base); err != nil {
 		return b.wrap("put", key, err)
 	}
+	linked = true
+	_ = unlink(d, temp) // before the sync: a crash in that would leave both names
 	if isCRC(base) {
 		b.crc.forget(path.Dir(name))
 	}
@@ -52,13 +60,21 @@ func (b *Bucket) Put(ctx context.Context, key blob.Key, body io.Reader) error {
 	return nil
 }
 
-// createTemp makes a locked temporary file in dir, and dir itself if it is missing. It
-// returns the directory too, open.
-func (b *Bucket) createTemp(dir string) (d, f *os.File, temp string, err error) {
+// createTemp makes a locked temporary file for base in dir, and dir itself if it is
+// missing. It returns the directory too, open. Where it can, the file has base in its name:
+// a delete of the key then finds what a writer left that was killed.
+func (b *Bucket) createTemp(dir, base string) (d, f *os.File, temp string, err error) {
 	var last error
 	for range createTries {
-		temp = tempPrefix + rand.Text()
+		temp = tempPrefix + base
+		if errors.Is(last, fs.ErrExist) || len(temp) > maxName {
+			temp = tempPrefix + rand.Text()
+		}
 		d, f, err = b.createIn(dir, temp)
+		if errors.Is(err, fs.ErrExist) { // another writer of the key, or a dead one
+			last = err
+			continue
+		}
 		if errors.Is(err, fs.ErrNotExist) {
 			last = err
 			if err := b.makeParents(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -158,12 +158,14 @@ func TestWelcome(t *testing.T) {
 	t.Parallel()
 	base := server.Started{
 		CatalogURI: "http://127.0.0.1:8181/iceberg", Storage: "file:///data/warehouse",
+		DriveURI: "http://127.0.0.1:8181/v1/fs", DriveStorage: "file:///data/drive",
 		Database: "sqlite:lethe-data/lethe.db", TokenFile: "lethe-data/admin-token", TokenMade: true,
 	}
 	want := `Lethe dev is running.
 
   catalog    http://127.0.0.1:8181/iceberg
   warehouse  default, file:///data/warehouse
+  drive      http://127.0.0.1:8181/v1/fs, file:///data/drive
   database   sqlite:lethe-data/lethe.db
   token      lethe-data/admin-token (just made)
 
@@ -171,6 +173,8 @@ Use it from Python (pip install "pyiceberg[pyarrow]"):
 
   from pyiceberg.catalog import load_catalog
   catalog = load_catalog("lethe", type="rest", uri="http://127.0.0.1:8181/iceberg", warehouse="default", token=open("lethe-data/admin-token").read().strip())
+
+Files: lethe fs put FILE lethe:/FILE, lethe fs ls /, lethe fs rm -r /DIR.
 
 Stop with Ctrl-C.
 `

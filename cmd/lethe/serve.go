@@ -77,6 +77,7 @@ func welcome(s server.Started) string {
 
   catalog    %s
   warehouse  default, %s
+  drive      %s, %s
   database   %s
   token      %s
 
@@ -85,6 +86,8 @@ Use it from Python (pip install "pyiceberg[pyarrow]"):
 %s  from pyiceberg.catalog import load_catalog
   catalog = load_catalog("lethe", type="rest", uri=%q, warehouse="default"%s)
 
+Files: lethe fs put FILE lethe:/FILE, lethe fs ls /, lethe fs rm -r /DIR.
+
 Stop with Ctrl-C.
-`, version, s.CatalogURI, s.Storage, s.Database, token, imports, s.CatalogURI, python)
+`, version, s.CatalogURI, s.Storage, s.DriveURI, s.DriveStorage, s.Database, token, imports, s.CatalogURI, python)
 }

@@ -44,13 +44,15 @@ type Config struct {
 
 // Started is what a person wants to read when the server is up.
 type Started struct {
-	BaseURL    string // where it listens or is reached
-	CatalogURI string // for clients
-	Database   string // without its password
-	Storage    string
-	TokenFile  string // empty when the token came from the environment
-	TokenMade  bool   // just now
-	NoAuth     bool
+	BaseURL      string // where it listens or is reached
+	CatalogURI   string // for clients
+	Database     string // without its password
+	Storage      string
+	DriveURI     string // of its files
+	DriveStorage string
+	TokenFile    string // empty when the token came from the environment
+	TokenMade    bool   // just now
+	NoAuth       bool
 }
 
 // Run serves until ctx ends, then drains. It returns nil after a clean stop.
@@ -142,6 +144,7 @@ func (s *server) open(ctx context.Context) error {
 	}
 	s.tokens = tenant.NewTokens(s.db)
 	s.auth.tokens = s.tokens
+	s.started.DriveStorage = string(contents.root)
 	if err := s.openDrive(ctx, contents); err != nil {
 		return err
 	}
@@ -222,6 +225,7 @@ func (s *server) serve(ctx context.Context) error {
 	}()
 	s.started.BaseURL = s.set.BaseURL(listener.Addr())
 	s.started.CatalogURI = s.started.BaseURL + "/iceberg"
+	s.started.DriveURI = s.started.BaseURL + "/v1/fs"
 	addressFile := s.set.Path(addressName)
 	err = writeWhole(addressFile, s.started.BaseURL+"\n")
 	s.ready.set(err == nil)

@@ -63,7 +63,7 @@ func classifyPostgres(err error) Class {
 	}
 	var netErr net.Error
 	var connectErr *pgconn.ConnectError
-	if errors.As(err, &netErr) || errors.As(err, &connectErr) || brokenConn(err) {
+	if errors.As(err, &netErr) || errors.As(err, &connectErr) || errors.Is(err, pgconn.ErrConnClosed) || brokenConn(err) {
 		return ClassConn
 	}
 	return ClassOther

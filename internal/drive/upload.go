@@ -61,6 +61,9 @@ func (d *Drive) InitiateUpload(ctx context.Context, fs tree.FS, path string, opt
 		if err != nil {
 			return err
 		}
+		if err := d.declared(ctx, fs, opts.Size); err != nil {
+			return err
+		}
 		reserve := feed.Delta{Reserved: opts.Size}
 		if err := d.feed.CheckQuota(ctx, d.db, int64(fs), feed.Delta{Reserved: opts.Size, Files: growth(at, 0).Files}); err != nil {
 			return err
@@ -89,6 +92,19 @@ func (d *Drive) InitiateUpload(ctx context.Context, fs tree.FS, path string, opt
 		})
 	})
 	return u, err
+}
+
+// declared refuses an upload of unknown size where bytes are bounded: many of them could
+// hold many times what is free.
+func (d *Drive) declared(ctx context.Context, fs tree.FS, size int64) error {
+	if size > 0 {
+		return nil
+	}
+	u, err := d.feed.Usage(ctx, d.db, int64(fs))
+	if err == nil && u.QuotaBytes > 0 {
+		return fault.New("drive.InitiateUpload", fault.Invalid, "SizeRequired", "the drive has a quota: an upload declares its size")
+	}
+	return err
 }
 
 func uploadOf(u content.Upload) Upload {

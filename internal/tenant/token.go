@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -45,6 +46,7 @@ type Tokens struct {
 	keep  time.Duration
 	mu    sync.Mutex
 	known map[string]known // by hash
+	ended int64            // how often something was forgotten: an answer from before is not kept
 }
 
 type known struct {
@@ -88,6 +90,7 @@ func (t *Tokens) Authenticate(ctx context.Context, token string) (*Principal, er
 	hash := hashOf(token)
 	t.mu.Lock()
 	k, ok := t.known[hash]
+	ended := t.ended
 	t.mu.Unlock()
 	if ok && time.Now().Before(k.until) {
 		return k.principal, nil
@@ -99,7 +102,7 @@ func (t *Tokens) Authenticate(ctx context.Context, token string) (*Principal, er
 	var left int64
 	err := t.db.QueryRow(ctx, findToken, hash).Scan(&id, &p.Name, &grants, &left, &p.Tenant, &p.TenantName, &p.Since)
 	if errors.Is(err, sql.ErrNoRows) {
-		t.forget(hash)
+		t.drop(hash)
 		return nil, fault.New("tenant.Authenticate", fault.Unauthenticated, "", "the token is not known, or not any more")
 	}
 	if err == nil {
@@ -117,14 +120,24 @@ func (t *Tokens) Authenticate(ctx context.Context, token string) (*Principal, er
 	if len(t.known) >= mostKnown {
 		clear(t.known)
 	}
-	t.known[hash] = known{p, asked.Add(keep)}
+	if t.ended == ended { // else it may have been revoked since it was read
+		t.known[hash] = known{p, asked.Add(keep)}
+	}
 	return p, nil
+}
+
+// drop lets go of what is known of a token that the database does not know.
+func (t *Tokens) drop(hash string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.known, hash)
 }
 
 func (t *Tokens) forget(hash string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.known, hash)
+	t.ended++
 }
 
 // forgetTenant drops what is known of all tokens of a tenant.
@@ -136,6 +149,7 @@ func (t *Tokens) forgetTenant(id ID) {
 			delete(t.known, hash)
 		}
 	}
+	t.ended++
 }
 
 // NewToken is a token to be made.
@@ -146,6 +160,10 @@ type NewToken struct {
 	By       string
 }
 
+// reserved are the names of principals that are no token's: what stands in rows and audit
+// lines must not be mistaken for them.
+var reserved = []string{"admin", "closing"}
+
 // Create makes a token and returns its text, which nobody can read again.
 func (t *Tokens) Create(ctx context.Context, tenant ID, n NewToken) (token Token, text string, err error) {
 	invalid := func(format string, args ...any) (Token, string, error) {
@@ -153,6 +171,9 @@ func (t *Tokens) Create(ctx context.Context, tenant ID, n NewToken) (token Token
 	}
 	if err := checkLabel(n.Name); err != nil {
 		return invalid("the token's name: %s", err)
+	}
+	if slices.Contains(reserved, n.Name) {
+		return invalid("the name %q is the server's own", n.Name)
 	}
 	if len(n.Grants) == 0 {
 		return invalid("a token without grants is good for nothing")

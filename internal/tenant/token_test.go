@@ -136,6 +136,7 @@ func TestTokenRefused(t *testing.T) {
 		}{
 			{"without a name", r.acme.ID, tenant.NewToken{Grants: admin}, fault.Invalid},
 			{"a name with a line break", r.acme.ID, tenant.NewToken{Name: "a\nb", Grants: admin}, fault.Invalid},
+			{"the operator's name", r.acme.ID, tenant.NewToken{Name: "admin", Grants: admin}, fault.Invalid},
 			{"without grants", r.acme.ID, tenant.NewToken{Name: "a"}, fault.Invalid},
 			{"a grant that means nothing", r.acme.ID, tenant.NewToken{Name: "a", Grants: []tenant.Grant{{Drive: "/"}}}, fault.Invalid},
 			{"a life that is over", r.acme.ID, tenant.NewToken{Name: "a", Grants: admin, Lifetime: -1}, fault.Invalid},

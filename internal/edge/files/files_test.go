@@ -630,7 +630,7 @@ func FuzzPath(f *testing.F) {
 		}
 		target := "/v1/fs/" + path
 		if _, err := url.ParseRequestURI(target); err != nil || strings.ContainsAny(path, " \t\r\n") {
-			t.Skip("no client can send it")
+			return // no client can send it
 		}
 		status := serve(t, handler, method, target, ranges, match, body)
 		if status >= 500 && status != http.StatusNotImplemented {

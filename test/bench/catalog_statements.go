@@ -108,7 +108,7 @@ func (b *bench) rooms(ctx context.Context) (_ *rooms, err error) {
 	r.handler = http.StripPrefix("/iceberg", iceberg.New(iceberg.Config{
 		Catalog: catalog.New(catalog.Config{DB: r.db, Jobs: jobs}), Tenants: tenants, Jobs: waitingJobs{jobs}, Cleanups: jobs,
 		Authenticate: func(context.Context, string) (*tenant.Principal, error) {
-			return &tenant.Principal{Name: "bench", Tenant: tenants.Tenant(), TenantName: tenant.Default}, nil
+			return &tenant.Principal{Name: "bench", Tenant: tenants.Tenant(), TenantName: tenant.Default, Operator: true}, nil
 		},
 	}))
 	return r, nil

@@ -7,7 +7,7 @@
 //
 //	nobody asks       ─▶ all processors but one, no rest
 //	somebody asks, or ─▶ one section at a time, in slices; it makes room when a request
-//	has just asked        comes, and all sections together rest twice as long as they worked
+//	has just asked        comes, and all sections together rest four times as long as they worked
 //
 // Invariants:
 //   - One processor is left to the network and to requests, unless there is only one.
@@ -33,10 +33,10 @@ import (
 // Config of a Governor; zero values mean the defaults.
 type Config struct {
 	Slots    int           // sections at once while nobody asks; all processors but one
-	Slice    time.Duration // 500 µs of work in a turn while somebody asks
+	Slice    time.Duration // 200 µs of work in a turn while somebody asks
 	Recent   time.Duration // 20 ms after a request during which the next is expected
 	Patience time.Duration // 5 ms that a section waits for calm
-	Rest     float64       // 2, rest for each unit of work while somebody asks; negative is none
+	Rest     float64       // 4, rest for each unit of work while somebody asks; negative is none
 }
 
 func (c Config) withDefaults() Config {
@@ -48,11 +48,11 @@ func (c Config) withDefaults() Config {
 			*d = v
 		}
 	}
-	def(&c.Slice, 500*time.Microsecond)
+	def(&c.Slice, 200*time.Microsecond)
 	def(&c.Recent, 20*time.Millisecond)
 	def(&c.Patience, 5*time.Millisecond)
 	if c.Rest == 0 {
-		c.Rest = 2
+		c.Rest = 4
 	}
 	c.Rest = max(c.Rest, 0)
 	return c

@@ -32,9 +32,9 @@ func (b *Bucket) Put(ctx context.Context, key blob.Key, body io.Reader) error {
 		return b.wrap("put", key, err)
 	}
 	// While the temporary file stands its directory is not empty, and cannot be pruned.
-	linked := false
+	published := false
 	defer func() {
-		if !linked {
+		if !published {
 			_ = unlink(d, temp)
 		}
 		_ = f.Close()
@@ -46,11 +46,10 @@ func (b *Bucket) Put(ctx context.Context, key blob.Key, body io.Reader) error {
 	if err := f.Sync(); err != nil {
 		return b.wrap("put", key, err)
 	}
-	if err := link(d, temp, base); err != nil {
+	if err := publish(d, temp, base); err != nil {
 		return b.wrap("put", key, err)
 	}
-	linked = true
-	_ = unlink(d, temp) // before the sync: a crash in that would leave both names
+	published = true
 	if isCRC(base) {
 		b.crc.forget(path.Dir(name))
 	}

@@ -37,6 +37,16 @@ func link(d *os.File, from, to string) error {
 	return again("linkat", to, func() error { return unix.Linkat(int(d.Fd()), from, int(d.Fd()), to, 0) })
 }
 
+// linkOver is publish in two steps, for where there is no other: a writer that is killed
+// between them leaves both names.
+func linkOver(d *os.File, from, to string) error {
+	if err := link(d, from, to); err != nil {
+		return err
+	}
+	_ = unlink(d, from) // the file has its name; a second one only stays until its delete
+	return nil
+}
+
 // mkdir makes a directory in the open directory d.
 func mkdir(d *os.File, name string) error {
 	return again("mkdirat", name, func() error { return unix.Mkdirat(int(d.Fd()), name, dirMode) })

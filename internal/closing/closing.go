@@ -107,8 +107,9 @@ func (j *Jobs) Stop(ctx context.Context) error { return j.runner.Stop(ctx) }
 func (j *Jobs) Wake() { j.runner.Wake() }
 
 const (
-	columns                  = "SELECT kind, tenant_id, tenant_name, name FROM server_job "
-	objectOf sqldb.Statement = columns + "WHERE id = ?"
+	columns                   = "SELECT kind, tenant_id, tenant_name, name FROM server_job "
+	objectOf  sqldb.Statement = columns + "WHERE id = ?"
+	objectsOf sqldb.Statement = "SELECT id, kind, tenant_id, tenant_name, name FROM server_job WHERE id {in}"
 	// There is one at most. An order by id, or a state that an index answers, would have
 	// planners read all jobs where they seem few.
 	unsettled sqldb.Statement = "SELECT id FROM server_job WHERE tenant_id = ? AND name = ? AND NULLIF(state, '') IN ('PENDING', 'RUNNING') LIMIT 1"
@@ -137,6 +138,30 @@ func (j *Jobs) Object(ctx context.Context, id job.ID) (o Object, err error) {
 		return o, fault.New("closing.Object", fault.NotFound, job.CodeNoSuchJob, "job %s does not exist", j.store.Name(id))
 	}
 	return o, err
+}
+
+// Objects returns what several jobs drop, by their ids; those that were pruned are missing.
+// It takes as many ids as one list may hold (Dialect.MaxList).
+func (j *Jobs) Objects(ctx context.Context, rows []job.Row) (map[job.ID]Object, error) {
+	ids := make(sqldb.IDs, len(rows))
+	for i, row := range rows {
+		ids[i] = int64(row.ID)
+	}
+	found, err := j.cfg.DB.Query(ctx, objectsOf, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer found.Close()
+	out := make(map[job.ID]Object, len(rows))
+	for found.Next() {
+		var id job.ID
+		var o Object
+		if err := found.Scan(&id, &o.Kind, &o.Tenant, &o.TenantName, &o.Name); err != nil {
+			return nil, err
+		}
+		out[id] = o
+	}
+	return out, found.Err()
 }
 
 // progress is kept in the row: how many deletes the job has begun.

@@ -2,8 +2,6 @@ package server
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -51,6 +49,9 @@ func (s *server) openClosing(ctx context.Context) error {
 
 // piece is how many entries are dropped between two saves of the job.
 const piece = 100
+
+// mostListed is how many jobs one page has at most: one list of ids.
+const mostListed = 500
 
 // closerName is who drops, in rows, events and logs.
 const closerName = "closing"
@@ -266,19 +267,17 @@ func (c *closer) Jobs(ctx context.Context, f admin.Filter, page job.Page) (out [
 	if f.Table != "" || len(f.Namespace) > 0 {
 		return nil, job.Page{}, nil
 	}
-	rows, next, err := c.jobs.Store().List(ctx, job.Filter{State: f.State}, page)
+	rows, next, err := c.jobs.Store().List(ctx, job.Filter{State: f.State}, job.Page{Before: page.Before, Limit: min(page.Limit, mostListed)})
+	if err != nil {
+		return nil, next, err
+	}
+	objects, err := c.jobs.Objects(ctx, rows)
 	if err != nil {
 		return nil, next, err
 	}
 	for _, row := range rows {
-		o, err := c.jobs.Object(ctx, row.ID)
-		switch {
-		case errors.Is(err, sql.ErrNoRows) || fault.KindOf(err) == fault.NotFound:
-			continue // pruned meanwhile
-		case err != nil:
-			return nil, next, err
-		}
-		if c.sees(ctx, o) && (f.Warehouse == "" || f.Warehouse == o.Name) {
+		o, ok := objects[row.ID] // missing: it was pruned meanwhile
+		if ok && c.sees(ctx, o) && (f.Warehouse == "" || f.Warehouse == o.Name) {
 			out = append(out, shownClosing(row, o))
 		}
 	}

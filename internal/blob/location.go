@@ -142,6 +142,11 @@ type Object struct {
 // bytes, and both these bytes and their cleaned form must lie strictly below the root.
 // A URI outside every root, or one that cannot be read, is an error that wraps ErrOutside.
 func (s *Space) Resolve(uri string) (Object, error) {
+	for _, m := range s.mounts {
+		if key, ok := below(m.Root, uri); ok {
+			return Object{Bucket: m.Bucket, Key: key, Location: Location(uri)}, nil
+		}
+	}
 	scheme, authority, rest, err := splitURI(uri)
 	if err != nil {
 		return Object{}, fmt.Errorf("%w: %w", ErrOutside, err)
@@ -163,4 +168,19 @@ func (s *Space) Resolve(uri string) (Object, error) {
 		}
 	}
 	return Object{}, fmt.Errorf("%w: %q", ErrOutside, uri)
+}
+
+// below returns the key of a URI that is clean as it stands and lies strictly below root,
+// as nearly all do, without taking it apart.
+func below(root Location, uri string) (Key, bool) {
+	key, ok := strings.CutPrefix(uri, string(root))
+	if !ok || len(key) < 2 || key[0] != '/' {
+		return "", false
+	}
+	// "//", "/./", "/../" and a slash at the end are what cleaning changes. Hidden files are not
+	// worth the difference.
+	if strings.Contains(key, "//") || strings.Contains(key, "/.") || key[len(key)-1] == '/' || strings.IndexByte(uri, 0) >= 0 {
+		return "", false
+	}
+	return Key(key[1:]), true
 }

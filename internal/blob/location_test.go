@@ -194,6 +194,9 @@ func TestResolve(t *testing.T) {
 		{"s3://b/root/t//f/", "t//f/"},
 		{"s3://b/root/t/a%2Fb?c#d e", "t/a%2Fb?c#d e"},
 		{"s3://b/root/t/../u/f", "t/../u/f"},
+		{"s3://b/root/.hidden/..f", ".hidden/..f"},
+		{"s3://b/root/t/.", "t/."},
+		{"s3://b/root/t/\x00", ""},
 		{"s3://b/root", ""},
 		{"s3://b/root/", ""},
 		{"s3://b/root/.", ""},
@@ -257,6 +260,23 @@ func TestResolveNeverLeavesTheRoots(t *testing.T) {
 			}
 		} else if !strings.HasSuffix(uri, "/"+string(o.Key)) {
 			t.Fatalf("%q: key %q has not the bytes of the URI", uri, o.Key)
+		}
+	})
+}
+
+// An alias of the scheme is taken apart, a canonical one need not be: they mean the same.
+func TestResolveOfAliases(t *testing.T) {
+	t.Parallel()
+	s := space(t, "s3://b/root", "s3://b2")
+	rapid.Check(t, func(t *rapid.T) {
+		_, rest, _ := strings.Cut(uris().Draw(t, "uri"), ":")
+		if rapid.Bool().Draw(t, "below") {
+			rest = "//b/root" + strings.TrimLeft(rest, "/b2.")
+		}
+		want, wantErr := s.Resolve("s3a:" + rest)
+		got, err := s.Resolve("s3:" + rest)
+		if got != want || (err == nil) != (wantErr == nil) {
+			t.Fatalf("%q: %+v, %v, and by its alias %+v, %v", rest, got, err, want, wantErr)
 		}
 	})
 }

@@ -23,6 +23,9 @@ func (p places) holds(l blob.Location) bool {
 
 // nearest returns the innermost that contains l, or is it.
 func (p places) nearest(l blob.Location) (blob.Location, bool) {
+	if len(p) == 0 {
+		return "", false
+	}
 	for ; ; l = parent(l) {
 		if p.has(l) {
 			return l, true

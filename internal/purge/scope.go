@@ -279,5 +279,6 @@ func (s *scope) uri(bucket blob.Bucket, key blob.Key) string {
 // dotted reports a ".." in the key of an object store, where it is an ordinary name:
 // the key then lies under one prefix and its cleaned form under another.
 func dotted(obj blob.Object) bool {
-	return slices.Contains(strings.Split(string(obj.Key), "/"), "..")
+	key := string(obj.Key)
+	return strings.Contains(key, "..") && slices.Contains(strings.Split(key, "/"), "..")
 }

@@ -1,8 +1,9 @@
 package purge
 
 // seen is a bounded exact set of paths: it remembers at least the last limit bytes of
-// what was added, known paths included. What it forgot is taken for new, which costs a second delete of a file that is
-// gone; what it never saw is never taken for seen, which would leak a file.
+// what was added, known paths included. What it forgot is taken for new, which costs a
+// second delete of a file that is gone; what it never saw is never taken for seen, which
+// would leak a file.
 type seen struct {
 	limit      int // bytes a generation holds
 	young, old map[string]struct{}
@@ -11,7 +12,9 @@ type seen struct {
 
 const seenOverhead = 64 // bytes of a map entry beside the path's own
 
-func newSeen(limit int) *seen { return &seen{limit: limit, young: map[string]struct{}{}} }
+func newSeen(limit int) *seen {
+	return &seen{limit: limit, young: map[string]struct{}{}, old: map[string]struct{}{}}
+}
 
 // add reports whether path is new, and remembers it.
 func (s *seen) add(path string) bool {
@@ -20,7 +23,8 @@ func (s *seen) add(path string) bool {
 	}
 	_, known := s.old[path]
 	if s.size += len(path) + seenOverhead; s.size > s.limit {
-		s.old, s.young, s.size = s.young, map[string]struct{}{}, len(path)+seenOverhead
+		s.old, s.young, s.size = s.young, s.old, len(path)+seenOverhead
+		clear(s.young) // it has its room already
 	}
 	s.young[path] = struct{}{}
 	return !known

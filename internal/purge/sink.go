@@ -139,7 +139,7 @@ func (s *sink) add(bucket blob.Bucket, it item) error {
 		s.buffers[bucket] = buf
 		return nil
 	}
-	s.buffers[bucket] = nil
+	s.buffers[bucket] = make([]item, 0, s.cfg.BatchSize) // where one is full the next will be
 	return s.send(bucket, buf)
 }
 

@@ -163,8 +163,10 @@ func (p *process) kill() error {
 }
 
 // cpu returns the processor time of the server so far, its own and the system's for it.
-func (p *process) cpu() (time.Duration, error) {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+func (p *process) cpu() (time.Duration, error) { return cpuOf(p.cmd.Process.Pid) }
+
+func cpuOf(pid int) (time.Duration, error) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if errors.Is(err, os.ErrNotExist) {
 		return 0, nil // the system does not tell
 	}

@@ -36,6 +36,7 @@ type storeRate struct {
 	Requests  float64 `json:"requests_per_1000_files"`      // DeleteObjects of all levels
 	DataOnly  float64 `json:"data_requests_per_1000_files"` // those of data files
 	CPUMicros spread  `json:"cpu_us_per_file"`              // of the server
+	StubCPU   spread  `json:"stub_cpu_us_per_file"`         // of the stub, while the server worked
 	Idle      spread  `json:"idle_mib"`                     // VmHWM before
 	Peak      spread  `json:"peak_mib"`                     // and after
 }
@@ -93,7 +94,7 @@ func (b *bench) storeRates(ctx context.Context, sizes purgeSizes) ([]storeRate, 
 	for _, latency := range sizes.Latency {
 		for _, files := range sizes.Files {
 			rate := storeRate{Files: files, LatencyMS: latency}
-			var whole, data, cpu, idle, peak []float64
+			var whole, data, cpu, stub, idle, peak []float64
 			for run := range sizes.Runs {
 				b.note("%s, %d files, %d ms, run %d of %d", sizes.Store, files, latency, run+1, sizes.Runs)
 				one, err := b.storePurge(ctx, sizes, files, latency)
@@ -101,14 +102,15 @@ func (b *bench) storeRates(ctx context.Context, sizes purgeSizes) ([]storeRate, 
 					return nil, err
 				}
 				whole, cpu = append(whole, float64(files)/one.seconds), append(cpu, one.cpu.Seconds()*1e6/float64(files))
-				idle, peak = append(idle, one.idle), append(peak, one.peak)
+				stub, idle, peak = append(stub, one.stub.Seconds()*1e6/float64(files)), append(idle, one.idle), append(peak, one.peak)
 				if one.seen.DataSeconds > 0 {
 					data = append(data, float64(files)/one.seen.DataSeconds)
 				}
 				rate.Requests = float64(one.seen.Requests) * 1000 / float64(files)
 				rate.DataOnly = float64(one.seen.DataRequests) * 1000 / float64(files)
 			}
-			rate.Whole, rate.Data, rate.CPUMicros, rate.Idle, rate.Peak = spreadOf(whole), spreadOf(data), spreadOf(cpu), spreadOf(idle), spreadOf(peak)
+			rate.Whole, rate.Data, rate.CPUMicros, rate.StubCPU = spreadOf(whole), spreadOf(data), spreadOf(cpu), spreadOf(stub)
+			rate.Idle, rate.Peak = spreadOf(idle), spreadOf(peak)
 			if latency > 0 {
 				rate.Bound = float64(sizes.Threads) * batch / (float64(latency) / 1000)
 			}
@@ -122,7 +124,7 @@ func (b *bench) storeRates(ctx context.Context, sizes purgeSizes) ([]storeRate, 
 // storeRun is one purge.
 type storeRun struct {
 	seconds    float64
-	cpu        time.Duration
+	cpu, stub  time.Duration
 	idle, peak float64
 	seen       storeStats
 }
@@ -159,6 +161,10 @@ func (b *bench) storePurge(ctx context.Context, sizes purgeSizes, files, latency
 	if err != nil {
 		return one, err
 	}
+	stubBefore, err := s.cpu()
+	if err != nil {
+		return one, err
+	}
 	began := time.Now()
 	job, _, err := p.drop(ctx, "t", false)
 	if err != nil {
@@ -177,6 +183,11 @@ func (b *bench) storePurge(ctx context.Context, sizes purgeSizes, files, latency
 		return one, err
 	}
 	one.cpu = after - before
+	stubAfter, err := s.cpu()
+	if err != nil {
+		return one, err
+	}
+	one.stub = stubAfter - stubBefore
 	if one.peak, err = p.peak(); err != nil {
 		return one, err
 	}
@@ -215,7 +226,7 @@ func (r *storeReport) text(w io.Writer) {
 		}
 		fmt.Fprintf(w, "  purge      %s\n", rate.Whole.rangeText("files/s"))
 		fmt.Fprintf(w, "  requests   %.3f per 1,000 files, data files alone %.3f\n", rate.Requests, rate.DataOnly)
-		fmt.Fprintf(w, "  CPU        %s\n", rate.CPUMicros.rangeText("µs a file"))
+		fmt.Fprintf(w, "  CPU        %s, of the stub %.3g µs\n", rate.CPUMicros.rangeText("µs a file"), rate.StubCPU.P50)
 		fmt.Fprintf(w, "  VmHWM      %s, before it %.4g MiB\n", rate.Peak.rangeText("MiB"), rate.Idle.P50)
 	}
 	if s := r.Resume; s != nil {

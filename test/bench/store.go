@@ -76,6 +76,14 @@ func (s *store) stop() error {
 	return errors.Join(s.input.Close(), s.cmd.Wait())
 }
 
+// cpu returns the processor time of the stub so far; that of a store that runs already is unknown.
+func (s *store) cpu() (time.Duration, error) {
+	if s.cmd == nil {
+		return 0, nil
+	}
+	return cpuOf(s.cmd.Process.Pid)
+}
+
 func (s *store) root() string { return "s3://" + s.bucket + "/" + storePrefix }
 
 // storage is the server's setting.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,7 +10,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -41,89 +42,95 @@ var seed = maphash.MakeSeed()
 // deleteMany takes the keys as they stand in the XML and gives them back like that, a
 // fixed time after the request came. Data files need not be there.
 func (o *objects) deleteMany(w http.ResponseWriter, body []byte, arrived time.Time) {
-	var answer strings.Builder
-	answer.Grow(2 * len(body))
-	answer.WriteString("<DeleteResult>")
-	var named []string
-	for rest := string(body); ; {
-		_, after, ok := strings.Cut(rest, "<Key>")
+	named := make([][]byte, 0, batch)
+	for rest := body; ; {
+		_, after, ok := bytes.Cut(rest, keyBegin)
 		if !ok {
 			break
 		}
-		var key string
-		key, rest, _ = strings.Cut(after, "</Key>")
+		var key []byte
+		key, rest, _ = bytes.Cut(after, keyEnd)
 		named = append(named, key)
 	}
-	refused := o.settle(named, arrived)
+	refused, data := o.settle(named, arrived)
+	answer := append(make([]byte, 0, len(body)+len(body)/4), "<DeleteResult>"...)
 	for i, key := range named {
-		if refused[i] {
-			answer.WriteString("<Error><Key>" + key + "</Key><Code>InternalError</Code><Message>injected</Message></Error>")
-		} else {
-			answer.WriteString("<Deleted><Key>" + key + "</Key></Deleted>")
+		before, behind := "<Deleted><Key>", "</Key></Deleted>"
+		if refused != nil && refused[i] {
+			before, behind = "<Error><Key>", "</Key><Code>InternalError</Code><Message>injected</Message></Error>"
 		}
+		answer = append(append(append(answer, before...), key...), behind...)
 	}
-	answer.WriteString("</DeleteResult>")
-	o.answerAt(arrived, named)
-	o.xml(w, http.StatusOK, answer.String())
+	answer = append(answer, "</DeleteResult>"...)
+	o.answerAt(arrived, data)
+	w.Header().Set("Content-Type", "application/xml")
+	w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
+	_, _ = w.Write(answer) // the client may be gone
 }
+
+var keyBegin, keyEnd = []byte("<Key>"), []byte("</Key>")
 
 // deleteOne is a DELETE of one object: how a batch of one key comes.
 func (o *objects) deleteOne(w http.ResponseWriter, path string, arrived time.Time) {
-	named := []string{html.EscapeString(strings.TrimPrefix(path, "/"+storeBucket+"/"))}
-	refused := o.settle(named, arrived)
-	o.answerAt(arrived, named)
-	if refused[0] {
+	named := [][]byte{[]byte(html.EscapeString(strings.TrimPrefix(path, "/"+storeBucket+"/")))}
+	refused, data := o.settle(named, arrived)
+	o.answerAt(arrived, data)
+	if refused != nil {
 		o.xml(w, http.StatusInternalServerError, "<Error><Code>InternalError</Code><Message>injected</Message></Error>")
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// settle deletes and counts the keys of a request, and returns which it refused.
-func (o *objects) settle(named []string, arrived time.Time) (refused []bool) {
-	refused = make([]bool, len(named))
+// settle deletes and counts the keys of a request. It returns which it refused, nil for
+// none, and whether there are data files among them.
+func (o *objects) settle(named [][]byte, arrived time.Time) (refused []bool, data bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.seen.Requests++
 	for i, key := range named {
-		data := isData(key)
-		if data {
+		isData := bytes.Contains(key, dataDir)
+		if isData {
 			o.seen.DataKeys++
+			data = true
 		}
 		switch {
 		case o.cfg.Fail > 0 && o.dice.IntN(100) < o.cfg.Fail:
 			o.seen.Refused++
+			if refused == nil {
+				refused = make([]bool, len(named))
+			}
 			refused[i] = true
-		case data && o.cfg.Track:
-			o.gone[maphash.String(seed, key)] = struct{}{}
-		case !data:
-			delete(o.bodies, "/"+storeBucket+"/"+html.UnescapeString(key))
+		case isData && o.cfg.Track:
+			o.gone[maphash.Bytes(seed, key)] = struct{}{}
+		case !isData:
+			delete(o.bodies, "/"+storeBucket+"/"+html.UnescapeString(string(key)))
 		}
 	}
-	if slices.ContainsFunc(named, isData) {
+	if data {
 		o.seen.DataRequests++
 		if o.first.IsZero() {
 			o.first = arrived
 		}
 	}
-	return refused
+	return refused, data
 }
 
+var dataDir = []byte("/data/")
+
 // answerAt waits until a request has taken its time.
-func (o *objects) answerAt(arrived time.Time, named []string) {
+func (o *objects) answerAt(arrived time.Time, data bool) {
 	delay := o.cfg.DeleteDelay
 	if delay == 0 {
 		delay = o.cfg.Delay
 	}
 	time.Sleep(time.Until(arrived.Add(delay)))
-	if slices.ContainsFunc(named, isData) {
+	if data {
 		o.mu.Lock()
 		o.last = time.Now()
 		o.mu.Unlock()
 	}
 }
-
-func isData(key string) bool { return strings.Contains(key, "/data/") }
 
 func (o *objects) stats(w http.ResponseWriter) {
 	o.mu.Lock()

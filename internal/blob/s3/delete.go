@@ -9,7 +9,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
@@ -28,12 +27,13 @@ var (
 	errLate    = errors.New("not sent: the delete had taken too long before")
 )
 
-// deletion is one DeleteMany.
+// deletion is one DeleteMany. It goes by the index of a key's first result.
 type deletion struct {
 	*Bucket
 	began   time.Time
 	results []blob.Result
-	at      map[string][]int // indexes of the results, by name: keys may come twice
+	at      map[blob.Key]int
+	again   map[int][]int // the other results of a key that comes more than once
 }
 
 // DeleteMany deletes keys: one with DeleteObject, more with DeleteObjects and at most
@@ -41,21 +41,26 @@ type deletion struct {
 // not name, go one by one.
 func (b *Bucket) DeleteMany(ctx context.Context, keys []blob.Key) []blob.Result {
 	defer pace.Of(ctx).Pause()
-	d := &deletion{Bucket: b, began: time.Now(), results: make([]blob.Result, len(keys)), at: make(map[string][]int, len(keys))}
-	var bulk, single []string
+	d := &deletion{Bucket: b, began: time.Now(), results: make([]blob.Result, len(keys)), at: make(map[blob.Key]int, len(keys))}
+	bulk, single := make([]int, 0, len(keys)), []int(nil)
+	rootPlain := plain(b.root)
 	for i, key := range keys {
 		d.results[i] = blob.Result{Key: key, Outcome: blob.Missing}
-		name, ok := b.name(key)
-		if !ok {
+		if !b.fits(key) {
 			continue // what cannot be is not there
 		}
-		d.at[name] = append(d.at[name], i)
-		switch {
-		case len(d.at[name]) > 1:
-		case plain(name):
-			bulk = append(bulk, name)
-		default:
-			single = append(single, name)
+		if first, twice := d.at[key]; twice {
+			if d.again == nil {
+				d.again = map[int][]int{}
+			}
+			d.again[first] = append(d.again[first], i)
+			continue
+		}
+		d.at[key] = i
+		if rootPlain && plain(string(key)) {
+			bulk = append(bulk, i)
+		} else {
+			single = append(single, i)
 		}
 	}
 	if len(bulk) == 1 {
@@ -64,20 +69,25 @@ func (b *Bucket) DeleteMany(ctx context.Context, keys []blob.Key) []blob.Result 
 	for chunk := range slices.Chunk(bulk, blob.MaxDelete) {
 		single = append(single, d.together(ctx, chunk)...)
 	}
-	for _, name := range single {
-		d.alone(ctx, name)
+	for _, i := range single {
+		d.alone(ctx, i)
 	}
 	return d.results
 }
 
-// settle records what became of the keys with that name.
-func (d *deletion) settle(name string, outcome blob.Outcome, err *blob.Error) {
-	for _, i := range d.at[name] {
-		r := &d.results[i]
-		r.Outcome, r.Err = outcome, nil
-		if err != nil {
-			r.Err = failed(err.Op, r.Key, err.Class, err.Err)
-		}
+// settle records what became of a key.
+func (d *deletion) settle(first int, outcome blob.Outcome, err *blob.Error) {
+	d.result(first, outcome, err)
+	for _, i := range d.again[first] {
+		d.result(i, outcome, err)
+	}
+}
+
+func (d *deletion) result(i int, outcome blob.Outcome, err *blob.Error) {
+	r := &d.results[i]
+	r.Outcome, r.Err = outcome, nil
+	if err != nil {
+		r.Err = failed(err.Op, r.Key, err.Class, err.Err)
 	}
 }
 
@@ -92,57 +102,75 @@ func (d *deletion) late(ctx context.Context) *blob.Error {
 	return nil
 }
 
-// together makes one bulk request and returns the names that its answer leaves out.
-func (d *deletion) together(ctx context.Context, names []string) (unnamed []string) {
+// together makes one bulk request and returns what its answer leaves out.
+func (d *deletion) together(ctx context.Context, chunk []int) (unnamed []int) {
 	pace.Of(ctx).Step()
 	err := d.late(ctx)
-	var out *awss3.DeleteObjectsOutput
+	var said *answer
 	if err == nil {
-		out, err = d.request(ctx, names)
+		said, err = d.request(ctx, chunk)
 	}
 	if err != nil {
-		for _, name := range names {
-			d.settle(name, blob.Failed, err)
+		for _, i := range chunk {
+			d.settle(i, blob.Failed, err)
 		}
 		return nil
 	}
-	open := make(map[string]bool, len(names))
-	for _, name := range names {
-		open[name] = true
+	open, left := make([]bool, len(d.results)), len(chunk)
+	for _, i := range chunk {
+		open[i] = true
 	}
-	for _, gone := range out.Deleted {
-		if name := aws.ToString(gone.Key); open[name] {
-			delete(open, name)
-			d.settle(name, blob.Deleted, nil)
+	for _, name := range said.gone {
+		if i, known := d.named(name); known && open[i] {
+			open[i] = false
+			left--
+			d.settle(i, blob.Deleted, nil)
 		}
 	}
-	for _, refused := range out.Errors {
-		name := aws.ToString(refused.Key)
-		delete(open, name)
+	for _, refused := range said.refused {
+		i, known := d.named([]byte(aws.ToString(refused.Key)))
+		if !known {
+			continue
+		}
+		if open[i] {
+			open[i] = false
+			left--
+		}
 		err := &smithy.GenericAPIError{Code: aws.ToString(refused.Code), Message: aws.ToString(refused.Message)}
-		d.settleError(name, failed("delete", "", codeClass(err.Code), err))
+		d.settleError(i, failed("delete", "", codeClass(err.Code), err))
 	}
-	if len(open) == len(names) {
-		for _, name := range names {
-			d.settle(name, blob.Failed, failed("delete", "", blob.NotSupported, errUnnamed))
+	if left == len(chunk) {
+		for _, i := range chunk {
+			d.settle(i, blob.Failed, failed("delete", "", blob.NotSupported, errUnnamed))
 		}
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !open[name] })
+	if left == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(chunk), func(i int) bool { return !open[i] })
 }
 
-func (d *deletion) request(ctx context.Context, names []string) (*awss3.DeleteObjectsOutput, *blob.Error) {
-	objects := make([]types.ObjectIdentifier, len(names))
-	for i := range names {
-		objects[i].Key = &names[i]
+// named finds the key that an answer names.
+func (d *deletion) named(name []byte) (first int, known bool) {
+	if len(name) < len(d.root) || string(name[:len(d.root)]) != d.root {
+		return 0, false
+	}
+	first, known = d.at[blob.Key(name[len(d.root):])]
+	return first, known
+}
+
+func (d *deletion) request(ctx context.Context, chunk []int) (*answer, *blob.Error) {
+	keys := make([]blob.Key, len(chunk))
+	for k, i := range chunk {
+		keys[k] = d.results[i].Key
 	}
 	inner, cancel := d.limited(ctx)
 	defer cancel()
-	out, err := d.client.DeleteObjects(inner, &awss3.DeleteObjectsInput{
-		Bucket: &d.cfg.Bucket, Delete: &types.Delete{Objects: objects, Quiet: aws.Bool(false)},
-	}, named(ctx))
+	b := bulk{body: deleteBody(d.root, keys)}
+	said, err := b.send(inner, d.client, d.cfg.Bucket, leased(ctx))
 	if err == nil {
-		return out, nil
+		return said, nil
 	}
 	e := fail(ctx, "delete", "", err)
 	if _, garbled := errors.AsType[*xml.SyntaxError](err); garbled && e.Class == blob.Unavailable {
@@ -152,22 +180,23 @@ func (d *deletion) request(ctx context.Context, names []string) (*awss3.DeleteOb
 }
 
 // alone deletes one object.
-func (d *deletion) alone(ctx context.Context, name string) {
+func (d *deletion) alone(ctx context.Context, i int) {
 	if err := d.late(ctx); err != nil {
-		d.settle(name, blob.Failed, err)
+		d.settle(i, blob.Failed, err)
 		return
 	}
 	inner, cancel := d.limited(ctx)
 	defer cancel()
-	if _, err := d.client.DeleteObject(inner, &awss3.DeleteObjectInput{Bucket: &d.cfg.Bucket, Key: &name}, named(ctx)); err != nil {
-		d.settleError(name, fail(ctx, "delete", "", err))
+	name, _ := d.name(d.results[i].Key)
+	if _, err := d.client.DeleteObject(inner, &awss3.DeleteObjectInput{Bucket: &d.cfg.Bucket, Key: &name}, leased(ctx)); err != nil {
+		d.settleError(i, fail(ctx, "delete", "", err))
 		return
 	}
-	d.settle(name, blob.Deleted, nil)
+	d.settle(i, blob.Deleted, nil)
 }
 
-// named puts the lease of ctx into a request.
-func named(ctx context.Context) func(*awss3.Options) {
+// leased puts the lease of ctx into a request.
+func leased(ctx context.Context) func(*awss3.Options) {
 	return func(o *awss3.Options) {
 		if lease := blob.LeaseOf(ctx); lease != "" {
 			o.APIOptions = append(o.APIOptions, smithyhttp.SetHeaderValue(LeaseHeader, lease))
@@ -176,12 +205,12 @@ func named(ctx context.Context) func(*awss3.Options) {
 }
 
 // settleError tells a store that complains about missing keys from one in trouble.
-func (d *deletion) settleError(name string, err *blob.Error) {
+func (d *deletion) settleError(i int, err *blob.Error) {
 	if code, ok := errors.AsType[smithy.APIError](err.Err); ok && code.ErrorCode() == "NoSuchKey" {
-		d.settle(name, blob.Missing, nil)
+		d.settle(i, blob.Missing, nil)
 		return
 	}
-	d.settle(name, blob.Failed, err)
+	d.settle(i, blob.Failed, err)
 }
 
 // codeClass is the class of a key's own error in a bulk answer.

@@ -4,6 +4,10 @@
 // the path, listings are asked for in URL encoding, and keys that XML cannot carry
 // (control characters, invalid UTF-8) are left out of bulk deletes and go one by one.
 //
+// The XML of bulk deletes is written here, byte for byte as the SDK would, and their
+// answers are read here as long as they have the usual form: the SDK's way through a thousand
+// keys costs more than all the rest of a purge. Everything else is the SDK's.
+//
 // Invariants:
 //   - Nothing is ever overwritten: every write carries If-None-Match. A body longer than
 //     one part is sent in parts and its completion is conditional; stores that ignore the

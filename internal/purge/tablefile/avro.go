@@ -30,6 +30,7 @@ func openOCF(r io.Reader, columns []column) (*ocf.Reader, error) {
 		r,
 		ocf.WithMaxBlockBytes(maxBlock),
 		ocf.WithMaxDecompressedBlockBytes(maxBlock),
+		ocf.WithCodec(&deflate{}),
 		// Partition fields keep the table's column names, which some writers do not mask.
 		ocf.WithSchemaOpts(avro.WithLaxNames(nil)),
 		ocf.WithReaderSchemaFunc(func(rd *ocf.Reader) (*avro.Schema, error) {

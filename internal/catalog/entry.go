@@ -26,10 +26,11 @@ type entry struct {
 const (
 	entryColumns = "t.id, t.namespace_id, t.kind, t.name, t.uuid, t.uuid_key, t.location, t.metadata_location, t.metadata_hash"
 
-	selectEntry sqldb.Statement = "SELECT " + entryColumns + ` FROM tabulars t JOIN namespaces n ON n.id = t.namespace_id
-		WHERE n.warehouse_id = ? AND n.name = ? AND t.name = ?`
-	lockEntry sqldb.Statement = "SELECT " + entryColumns + ` FROM tabulars t
-		WHERE t.namespace_id = (SELECT id FROM namespaces WHERE warehouse_id = ? AND name = ?) AND t.name = ? {for update}`
+	// Not a join: where the statistics say that there are hardly any rows, PostgreSQL would
+	// read all entries for one.
+	selectEntry sqldb.Statement = "SELECT " + entryColumns + ` FROM tabulars t
+		WHERE t.namespace_id = (SELECT id FROM namespaces WHERE warehouse_id = ? AND name = ?) AND t.name = ?`
+	lockEntry     sqldb.Statement = selectEntry + " {for update}"
 	lockEntryByID sqldb.Statement = "SELECT " + entryColumns + " FROM tabulars t WHERE t.id = ? {for update}"
 	entryInPlace  sqldb.Statement = "SELECT " + entryColumns + " FROM tabulars t WHERE t.namespace_id = ? AND t.name = ?"
 	insertEntry   sqldb.Statement = `INSERT INTO tabulars (warehouse_id, namespace_id, kind, name, uuid, uuid_key, location,

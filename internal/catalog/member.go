@@ -74,8 +74,10 @@ func (m *member) key() string {
 	return uuidKey(m.doc.UUID(), m.file)
 }
 
+// The hash is compared behind a function: where the statistics say that there are hardly any
+// rows, PostgreSQL would look through the index that has it in second place.
 const swapPointer sqldb.Statement = `UPDATE tabulars SET metadata_location = ?, metadata_hash = ?, uuid = ?, uuid_key = ?, location = ?, updated_at = {now}
-	WHERE id = ? AND metadata_hash = ? AND metadata_location = ?`
+	WHERE id = ? AND NULLIF(metadata_hash, '') = ? AND metadata_location = ?`
 
 // errLostSwap says that another commit moved the pointer first, errParentMoved that the
 // namespace's default parent changed since it was read. Both are worth another look.

@@ -30,6 +30,9 @@ type Config struct {
 	Lifetime time.Duration // after which a free connection is closed; 0: never
 	Logger   *slog.Logger
 	Hooks    Hooks
+	// Watch is told of each transaction that begins, and what it returns of its end: the
+	// tries it took and what Tx returns. Nil, like a nil function returned, watches nothing.
+	Watch func(ctx context.Context) func(tries int, err error)
 }
 
 // Hooks are the test seam of transactions. An error of one takes the place of the
@@ -99,9 +102,9 @@ func (db *DB) Close() error {
 // Dialect returns the engine's dialect.
 func (db *DB) Dialect() *Dialect { return db.dialect }
 
-// Sweeper returns the database over connections for work in the background that must
-// never scan: on PostgreSQL a few of their own, whose planner takes an index for
-// everything, on a table without statistics too; elsewhere db itself. It is closed with db.
+// Sweeper returns the database over connections for work in the background with many rows:
+// on PostgreSQL a few of their own, whose planner neither sorts nor joins but by an index, on
+// a table without statistics too; elsewhere db itself. It is closed with db.
 func (db *DB) Sweeper() *DB {
 	if db.sweeper == nil {
 		return db

@@ -93,8 +93,9 @@ type Dialect struct {
 	// ignoresError: {insert ignore} is a plain INSERT whose duplicate is forgiven.
 	ignoresError bool
 	classify     func(error) Class
-	rendered     sync.Map // Statement → string, for statements without lists
-	chosen       sync.Map // Statement → string, what {on …} left of it
+	undone       func(error) bool // COMMIT answered that it rolled back; nil: it never does
+	rendered     sync.Map         // Statement → string, for statements without lists
+	chosen       sync.Map         // Statement → string, what {on …} left of it
 }
 
 // Classify tells what err means. It looks at driver codes, never at text.

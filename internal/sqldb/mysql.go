@@ -56,12 +56,17 @@ func classifyMySQL(err error) Class {
 		case 1205, 3572: // lock wait timeout (undoes the statement only), NOWAIT
 			return ClassLockWait
 		case 1213, 1020, // deadlock, snapshot outrun (MariaDB)
-			3101,       // group replication rolled it back at COMMIT
-			9007, 8028: // TiDB: write conflict, schema changed
+			1206, 1637, // no room for another lock, or for another transaction
+			1412, 1615, // a migration changed the table meanwhile
+			3101,                   // group replication rolled it back at COMMIT
+			9007, 8028, 8002, 8022: // TiDB: write conflict, schema changed, conflict of a lock or at COMMIT
 			return ClassRetry
 		case 1021, 1114: // disk full, table full
 			return ClassFull
-		case 1040, 1203, 1226, // no connection left
+		case 1040, 1203, 1226, 1135, // no connection left
+			1042, 1043, 1045, 1049, 1129, 1130, // not let in: a password that changed, say
+			1047,             // a Galera node that is not ready
+			1290, 1792, 1836, // read only, where the driver did not drop the connection for it
 			1053, 1077, 1079, // shutdown
 			1152, 1158, 1159, 1160, 1161, 1184, 1927, // connection lost or killed
 			3169, 4031, // session killed, idle too long; not 1317, which kills a query only

@@ -86,6 +86,7 @@ func mysqlConfig(rawURL string, cfg Config) (*mysql.Config, error) {
 	if mc.Timeout == 0 {
 		mc.Timeout = mysqlDialTimeout
 	}
+	mc.DialFunc = dialer().DialContext
 	mc.Logger = mysqlLogger{cfg.Logger}
 	// Otherwise an UPDATE that changes nothing hits 0 rows, and a lease looks lost.
 	mc.ClientFoundRows = true

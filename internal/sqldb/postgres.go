@@ -18,6 +18,8 @@ func postgresDialect() *Dialect {
 		Name: Postgres, MaxList: 100_000, MaxInsert: 1000, quote: `"`,
 		dollar: true, arrays: true, returns: true,
 		classify: classifyPostgres,
+		// A transaction in which a statement failed, and whose function went on all the same.
+		undone: func(err error) bool { return errors.Is(err, pgx.ErrTxCommitRollback) },
 		tokens: map[string]string{
 			"now":           "(EXTRACT(EPOCH FROM clock_timestamp())*1000)::bigint",
 			"for update":    "FOR UPDATE",
@@ -37,6 +39,9 @@ func postgresDialect() *Dialect {
 }
 
 func classifyPostgres(err error) Class {
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return ClassConn // whatever the server says: a password that changed, say
+	}
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch e.Code {
 		case "23505":
@@ -49,6 +54,9 @@ func classifyPostgres(err error) Class {
 			return ClassLockWait
 		case "53100":
 			return ClassFull
+		case "25006":
+			// A standby, or a primary that is none any more.
+			return ClassConn
 		case "57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "25P04":
 			// Shutdown, crash, starting, database dropped; a session that was idle or a
 			// transaction that lasted too long. Not 57014: the connection stands, and a
@@ -62,14 +70,14 @@ func classifyPostgres(err error) Class {
 		return ClassOther
 	}
 	var netErr net.Error
-	var connectErr *pgconn.ConnectError
-	if errors.As(err, &netErr) || errors.As(err, &connectErr) || errors.Is(err, pgconn.ErrConnClosed) || brokenConn(err) {
+	if errors.As(err, &netErr) || errors.Is(err, pgconn.ErrConnClosed) || brokenConn(err) {
 		return ClassConn
 	}
 	return ClassOther
 }
 
-func openPostgres(ctx context.Context, dsn string, cfg Config) (*DB, error) {
+// postgresConfig reads the URL and adds what every session has.
+func postgresConfig(dsn string, cfg Config) (*pgx.ConnConfig, error) {
 	pc, err := pgx.ParseConfig(dsn)
 	if err != nil {
 		// The parser's own error masks the password.
@@ -78,7 +86,21 @@ func openPostgres(ctx context.Context, dsn string, cfg Config) (*DB, error) {
 	pc.RuntimeParams["lock_timeout"] = strconv.FormatInt(cfg.LockWait.Milliseconds(), 10)
 	// A process that was stopped inside a transaction must not keep others from its rows.
 	pc.RuntimeParams["idle_in_transaction_session_timeout"] = strconv.FormatInt(idleInTx.Milliseconds(), 10)
+	pc.RuntimeParams["jit"] = "off" // it costs more than any statement here
+	without(pc, requestsWithout)
 	pc.RuntimeParams["application_name"] = "lethe"
+	pc.DialFunc = dialer().DialContext
+	if pc.ValidateConnect == nil { // of several servers, or after a failover: none that only reads
+		pc.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	return pc, nil
+}
+
+func openPostgres(ctx context.Context, dsn string, cfg Config) (*DB, error) {
+	pc, err := postgresConfig(dsn, cfg)
+	if err != nil {
+		return nil, err
+	}
 	pool := stdlib.OpenDB(*pc)
 	cfg.limit(pool)
 	db := &DB{dialect: postgresDialect(), cfg: cfg, write: pool, read: pool, reads: pool, isolation: sql.LevelReadCommitted, counts: &counts{}}
@@ -102,13 +124,29 @@ func openPostgres(ctx context.Context, dsn string, cfg Config) (*DB, error) {
 // sweeperConns bounds the connections for work in the background.
 const sweeperConns = 4
 
-// postgresSweeper opens no connection before it is used. The switches are parameters of
-// the session: no statement a transaction.
-func postgresSweeper(db *DB, pc *pgx.ConnConfig) *DB {
-	pc = pc.Copy()
-	for _, way := range []string{"seqscan", "bitmapscan", "hashjoin", "mergejoin", "sort"} {
+// Ways of the planner that are switched off. All statements have an index, but as long as
+// the statistics are those of a table that was (nearly) empty, reading all of it looks
+// cheaper, and a plan that was made then is kept until the next analyze. A bitmap loses the
+// order that the index has, so that a page of a list would sort all that comes after it.
+// What the sweeper does without besides would be too much for requests: their few sorts and
+// joins without an index are small.
+var (
+	requestsWithout = []string{"seqscan", "bitmapscan"}
+	sweeperWithout  = []string{"hashjoin", "mergejoin", "sort"}
+)
+
+// without switches ways off. The switches are parameters of the session: no statement a
+// transaction.
+func without(pc *pgx.ConnConfig, ways []string) {
+	for _, way := range ways {
 		pc.RuntimeParams["enable_"+way] = "off"
 	}
+}
+
+// postgresSweeper opens no connection before it is used.
+func postgresSweeper(db *DB, pc *pgx.ConnConfig) *DB {
+	pc = pc.Copy()
+	without(pc, sweeperWithout)
 	cfg := db.cfg
 	cfg.MaxConns = min(cfg.MaxConns, sweeperConns)
 	pool := stdlib.OpenDB(*pc)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lethe-project/lethe/internal/fault"
 	"github.com/lethe-project/lethe/internal/sqldb"
 	"github.com/lethe-project/lethe/internal/sqldb/sqldbtest"
 )
@@ -75,6 +76,37 @@ func TestClock(t *testing.T) {
 			t.Errorf("the database's clock says %d, then %d; this process %d", first, second, after)
 		}
 	})
+}
+
+// A standby, or a primary that was put to rest, is no server to work on.
+func TestReadOnlyServer(t *testing.T) {
+	t.Parallel()
+	for _, server := range sqldbtest.Servers(t) {
+		if server.Name != sqldb.Postgres {
+			continue // MySQL's driver drops such connections at their first write
+		}
+		u, err := url.Parse(server.URL(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := u.Query()
+		q.Set("default_transaction_read_only", "on")
+		u.RawQuery = q.Encode()
+		if db, err := sqldb.Open(t.Context(), u.String(), sqldb.Config{}); err == nil {
+			t.Errorf("it was opened: %v", db.Close())
+		}
+		db := server.Open(t, sqldb.Config{}, things)
+		err = db.Tx(t.Context(), func(tx *sqldb.Tx) error {
+			if _, err := tx.Exec(t.Context(), "SET TRANSACTION READ ONLY"); err != nil {
+				return err
+			}
+			_, err := tx.Exec(t.Context(), insertThing, "a", 1)
+			return err
+		})
+		if fault.KindOf(err) != fault.Busy {
+			t.Errorf("a write: %v, want Busy", err)
+		}
+	}
 }
 
 // A server in a time zone with summer time must not give an hour back in autumn.

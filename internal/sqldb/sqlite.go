@@ -44,17 +44,17 @@ func classifySQLite(err error) Class {
 		return ClassOther
 	}
 	switch code := e.Code(); code {
-	case sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY:
+	case sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_ROWID:
 		return ClassUnique
 	case sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
 		return ClassReference
 	default:
 		switch code & 0xff {
-		case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+		case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL:
 			return ClassRetry
 		case sqlite3.SQLITE_FULL:
 			return ClassFull
-		case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN:
+		case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY: // a disk that went away, or is mounted anew
 			return ClassConn
 		}
 	}
@@ -73,6 +73,9 @@ func openSQLite(ctx context.Context, path string, cfg Config) (*DB, error) {
 	lock, err := lockFile(path + ".lock")
 	if err != nil {
 		return nil, err
+	}
+	if err := private(path); err != nil {
+		return nil, errors.Join(err, lock())
 	}
 	pragmas := url.Values{"_pragma": {
 		"busy_timeout(" + strconv.FormatInt(cfg.LockWait.Milliseconds(), 10) + ")",
@@ -96,6 +99,17 @@ func openSQLite(ctx context.Context, path string, cfg Config) (*DB, error) {
 		return nil, errors.Join(fmt.Errorf("sqlite: open %s: %w", path, err), db.Close())
 	}
 	return db, nil
+}
+
+// private makes the file, if there is none, for its owner only: it holds small files of every
+// tenant, and whoever makes the folder may have left it open. What SQLite puts beside it
+// gets the same mode.
+func private(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("sqlite: %w", err)
+	}
+	return f.Close()
 }
 
 // connector opens connections of one DSN without the driver registry.

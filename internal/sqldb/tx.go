@@ -14,6 +14,9 @@ import (
 // ErrCommitUnknown says that COMMIT was sent and that nobody can tell whether it held.
 var ErrCommitUnknown = errors.New("sqldb: the commit's outcome is unknown")
 
+// errPanicked is what Watch is told of a transaction whose function panicked.
+var errPanicked = errors.New("sqldb: the transaction's function panicked")
+
 // tries is how often a transaction is run in all.
 const tries = 4
 
@@ -97,12 +100,19 @@ func LockWait(d time.Duration) Option { return func(o *options) { o.lockWait = d
 // 200 ms between them, half of it jitter. What passed them by is fault.Busy when it was
 // contention or a broken connection before COMMIT, ErrCommitUnknown (fault.Unknown)
 // when COMMIT was sent and could not be read back.
-func (db *DB) Tx(ctx context.Context, fn func(tx *Tx) error, opts ...Option) error {
+func (db *DB) Tx(ctx context.Context, fn func(tx *Tx) error, opts ...Option) (err error) {
 	var o options
 	for _, opt := range opts {
 		opt(&o)
 	}
-	for attempt := 1; ; attempt++ {
+	attempt := 1
+	if watch := db.cfg.Watch; watch != nil {
+		if ended := watch(ctx); ended != nil {
+			err = errPanicked // until it returns
+			defer func() { ended(attempt, err) }()
+		}
+	}
+	for ; ; attempt++ {
 		err := db.once(ctx, fn, &o)
 		if err == nil {
 			return nil
@@ -210,6 +220,9 @@ func (db *DB) once(ctx context.Context, fn func(*Tx) error, o *options) (err err
 	}
 	if err == nil {
 		return nil
+	}
+	if undone := db.dialect.undone; undone != nil && undone(err) {
+		return err
 	}
 	// A driver that answered with a code of its own decided against the commit; anything
 	// else (a broken connection, a cancelled context, a lost answer) leaves it open.

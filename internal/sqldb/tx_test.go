@@ -174,3 +174,26 @@ func TestTxAmbiguousCommit(t *testing.T) {
 		})
 	}
 }
+
+// PostgreSQL rolls a transaction back in which a statement failed, whatever its function
+// makes of that: the others undo the statement and commit the rest. It is never unknown.
+func TestTxThatHidesAnError(t *testing.T) {
+	t.Parallel()
+	sqldbtest.Each(t, []sqldb.Migrations{things}, func(t *testing.T, db *sqldb.DB) {
+		ctx := t.Context()
+		exec(t, db, insertThing, "a", 1)
+		err := db.Tx(ctx, func(tx *sqldb.Tx) error {
+			if _, err := tx.Exec(ctx, insertThing, "b", 1); err != nil {
+				return err
+			}
+			_, _ = tx.Exec(ctx, insertThing, "a", 1)
+			return nil
+		})
+		if errors.Is(err, sqldb.ErrCommitUnknown) {
+			t.Errorf("error %v", err)
+		}
+		if rows := count(t, db, "b"); (rows == 1) != (err == nil) {
+			t.Errorf("%d rows, error %v", rows, err)
+		}
+	})
+}

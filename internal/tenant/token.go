@@ -65,8 +65,11 @@ func NewTokens(db *sqldb.DB) *Tokens {
 }
 
 const (
+	// Where the statistics say that there are hardly any rows, PostgreSQL would merge a plain
+	// join of the two tables, and read both for one token.
 	findToken sqldb.Statement = `SELECT t.id, t.name, t.grants, COALESCE(t.expires_at - {now}, -1), n.id, n.name, n.created_at FROM tokens t
-		JOIN tenants n ON n.id = t.tenant_id
+		{on postgres}CROSS JOIN LATERAL (SELECT id, name, created_at, closing_at FROM tenants WHERE id = t.tenant_id LIMIT 1) n{else}
+		JOIN tenants n ON n.id = t.tenant_id{end}
 		WHERE t.hash = ? AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > {now}) AND n.closing_at IS NULL`
 	insertToken sqldb.Statement = `INSERT INTO tokens (tenant_id, name, hash, grants, created_by, created_at, expires_at)
 		VALUES (?, ?, ?, ?, ?, {now}, {now} + ?)`

@@ -13,6 +13,8 @@ type Config struct {
 	Quantum          time.Duration // 30 s
 	Retention        time.Duration // 720 h, SUCCEEDED and acknowledged rows
 	FailedRetention  time.Duration // 0: FAILED and CANCELLED rows with files left stay for ever
+
+	Wrap func(Handler) Handler // around each run of a handler, to watch it; nil leaves it bare
 }
 
 const (

@@ -37,6 +37,9 @@ type Runner struct {
 
 // NewRunner returns a runner that calls itself owner in the rows it works on.
 func NewRunner(store *Store, handler Handler, owner string) *Runner {
+	if wrap := store.cfg.Wrap; wrap != nil {
+		handler = wrap(handler)
+	}
 	r := &Runner{
 		store: store, handler: handler, owner: owner,
 		slots: semaphore.NewWeighted(int64(store.cfg.Workers)), pruneFirst: pruneFirst,

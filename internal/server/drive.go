@@ -93,7 +93,7 @@ func (s *server) openDrive(ctx context.Context, where place) error {
 	}
 	d.removal = removal.New(removal.Config{
 		DB: s.db, Tree: d.tree, Content: d.content, Feed: d.feed, Owner: owner(),
-		BatchSize: rm.BatchSize, Wait: rm.Wait(), Job: rm.JobConfig(),
+		BatchSize: rm.BatchSize, Wait: rm.Wait(), Job: s.tracing.jobs(rm.JobConfig()),
 		TrashRetention: set.TrashRetention, ReconcileInterval: set.ReconcileInterval, FullInterval: set.ReconcileFullInterval,
 		Registerer: s.registry, Logger: s.log, Step: stepOfDrive(),
 	})

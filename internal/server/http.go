@@ -27,9 +27,11 @@ func (s *server) handler() http.Handler {
 	cfg := iceberg.Config{
 		Catalog: s.catalog, Tenants: s.tenants, Authenticate: s.auth.principal, Jobs: jobs, Cleanups: s.purges,
 		KeyLifetime: s.set.IdempotencyLifetime, PurgeViews: s.set.AsyncPurge.Views, PurgeWait: s.set.AsyncPurge.PurgeWait(), MaxBody: s.set.MaxBodyBytes, Logger: s.log,
+		Routed: s.tracing.routed(""),
 	}
-	ice := http.StripPrefix("/iceberg", iceberg.New(cfg))
 	cleanups := iceberg.NewCleanups(cfg)
+	cfg.Routed = s.tracing.routed("/iceberg")
+	ice := http.StripPrefix("/iceberg", iceberg.New(cfg))
 	adm := admin.New(admin.Config{
 		Warehouses: s.tenants,
 		Kinds: []admin.Kind{
@@ -38,12 +40,13 @@ func (s *server) handler() http.Handler {
 			{Name: "close", Reader: s.closer, Control: s.closer.jobs.Store()},
 		},
 		Tenants: s.closer.tenants, Tokens: s.tokens, Closer: s.closer,
-		Authenticate: s.auth.middleware, Principal: principalOf, Caller: callerOf, RequestID: requestIDOf, Stopping: s.stopping, Logger: s.log,
+		Authenticate: s.auth.middleware, Principal: principalOf, Caller: callerOf, RequestID: requestIDOf, Stopping: s.stopping, Routed: s.tracing.routed(""), Logger: s.log,
 	})
 	drv := files.New(files.Config{
 		Drive: s.drives.drive, Content: s.drives.content, Feed: s.drives.feed, Removal: s.drives.removal,
-		Authenticate: s.auth.middleware, Principal: callerOf, RequestID: requestIDOf, Still: s.auth.still, Stopping: s.stopping, Logger: s.log,
+		Authenticate: s.auth.middleware, Principal: callerOf, RequestID: requestIDOf, Still: s.auth.still, Stopping: s.stopping, Routed: s.tracing.routed(""), Logger: s.log,
 	})
+	ice, cleanups, drv, adm = s.tracing.requests(ice), s.tracing.requests(cleanups), s.tracing.requests(drv), s.tracing.requests(adm)
 	metrics := promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer s.pace.Request()()

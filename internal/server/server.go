@@ -1,14 +1,13 @@
 // Package server puts the rooms together: settings, assembly, the order in which things
 // start and stop. It decides nothing of the business.
 //
-// Start: data folder, database and migrations, storage, tenants, catalog, purge jobs,
+// Start: tracing, data folder, database and migrations, storage, tenants, catalog, purge jobs,
 // HTTP. Stop: not ready any more, no new connections, purges give their leases back
-// (so that waiting drops answer), HTTP drained, delete pool, database.
+// (so that waiting drops answer), HTTP drained, delete pool, database, tracing.
 package server
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -82,6 +81,7 @@ type server struct {
 	set      *Settings
 	log      *slog.Logger
 	registry *prometheus.Registry
+	tracing  *tracing // nil when it is off
 
 	auth     *authenticator
 	db       *sqldb.DB
@@ -112,6 +112,9 @@ func (s *server) close() error {
 
 // open builds everything below HTTP.
 func (s *server) open(ctx context.Context) error {
+	if err := s.openTracing(ctx); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(s.set.Data, 0o750); err != nil {
 		return fmt.Errorf("server: data folder: %w", err)
 	}
@@ -123,7 +126,9 @@ func (s *server) open(ctx context.Context) error {
 	if s.auth, err = s.openAuth(); err != nil {
 		return err
 	}
-	if s.db, err = sqldb.Open(ctx, s.set.DatabaseURL(), s.set.config(s.log)); err != nil {
+	database := s.set.config(s.log)
+	database.Watch = s.tracing.transactions()
+	if s.db, err = sqldb.Open(ctx, s.set.DatabaseURL(), database); err != nil {
 		return err
 	}
 	s.onClose(s.db.Close)
@@ -160,7 +165,7 @@ func (s *server) openPurge(ctx context.Context) error {
 
 	ownership := catalog.NewOwnership(s.db, s.tenants)
 	events := job.Events{Ended: func(row job.Row) { s.metrics.Ended(row) }} // the metrics need the store first
-	s.purges = purge.NewStore(s.db, set.JobConfig(), ownership.Hooks(), job.Observer{Logger: s.log, Events: events})
+	s.purges = purge.NewStore(s.db, s.tracing.jobs(set.JobConfig()), ownership.Hooks(), job.Observer{Logger: s.log, Events: events})
 	ownership.Bind(s.purges)
 	s.tenants.Bind(ownership)
 	s.metrics = purge.NewMetrics(s.registry, s.purges.Jobs(), s.log)
@@ -264,18 +269,6 @@ func (s *server) warnPlain(ctx context.Context) {
 		return
 	}
 	s.log.WarnContext(ctx, "bearer tokens cross the network in the clear: set tls-cert-file and tls-key-file, or serve behind a proxy with TLS and set public-url", "listen", s.set.Listen)
-}
-
-// tlsConfig reads the certificate before anything is served; nil means plain HTTP.
-func (s *server) tlsConfig() (*tls.Config, error) {
-	if s.set.TLSCertFile == "" {
-		return nil, nil
-	}
-	cert, err := tls.LoadX509KeyPair(s.set.TLSCertFile, s.set.TLSKeyFile)
-	if err != nil {
-		return nil, fmt.Errorf("server: settings tls-cert-file and tls-key-file: %w", err)
-	}
-	return &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}, nil
 }
 
 // writeWhole writes a small file so that nobody ever reads half of it.

@@ -35,6 +35,7 @@ type Settings struct {
 	PublicURL      string `name:"public-url" help:"URL under which clients reach the server, when it is not the address it listens on." placeholder:"URL"`
 	TLSCertFile    string `name:"tls-cert-file" help:"PEM file with the server's certificate chain." placeholder:"FILE"`
 	TLSKeyFile     string `name:"tls-key-file" help:"PEM file with the certificate's key." placeholder:"FILE"`
+	OTLPEndpoint   string `name:"otlp-endpoint" help:"URL of an OpenTelemetry collector (OTLP over HTTP, such as http://127.0.0.1:4318) that gets traces of requests and jobs. Empty means none. The OTEL_* variables of OpenTelemetry say the rest." placeholder:"URL"`
 
 	MaxBodyBytes        int64         `name:"max-body-bytes" default:"33554432" help:"Longest request body that is read, in bytes." placeholder:"N"`
 	IdempotencyLifetime time.Duration `name:"idempotency-lifetime" default:"30m" help:"How long an answer is kept for its Idempotency-Key." placeholder:"DURATION"`

@@ -63,6 +63,25 @@ func (v *validator) least(key string, value, least int64) {
 	}
 }
 
+// Longer spans than these do not fit into a time.Duration of nanoseconds, or come close: a
+// retention that overflows would be a short one.
+const (
+	mostMS    = 365 * 24 * 3600 * 1000 // a year
+	mostHours = 100 * 365 * 24         // a century
+)
+
+const leastLockWait = 10 * time.Millisecond
+
+// span bounds a whole number of the unit with which the key ends.
+func (v *validator) span(key string, value int) {
+	switch {
+	case strings.HasSuffix(key, "-ms") && value > mostMS:
+		v.bad(key, "is %d, must be at most %d, a year", value, mostMS)
+	case strings.HasSuffix(key, "-hours") && value > mostHours:
+		v.bad(key, "is %d, must be at most %d, a hundred years", value, mostHours)
+	}
+}
+
 func (v *validator) positive(key string, value time.Duration) {
 	if value <= 0 {
 		v.bad(key, "is %s, must be longer than 0s", value)
@@ -88,7 +107,9 @@ func (v *validator) database(s *DatabaseSettings) {
 	v.least("database-max-connections", int64(s.MaxConnections), 1)
 	v.notNegative("database-max-idle-time", s.MaxIdleTime)
 	v.notNegative("database-max-lifetime", s.MaxLifetime)
-	v.positive("lock-wait", s.LockWait)
+	if s.LockWait < leastLockWait { // PostgreSQL takes 0 ms for no bound at all
+		v.bad("lock-wait", "is %s, must be at least %s", s.LockWait, leastLockWait)
+	}
 	scheme, rest, _ := strings.Cut(s.DatabaseURL(), ":")
 	switch {
 	case scheme == "sqlite" && rest != "":
@@ -132,6 +153,12 @@ func (v *validator) access(s *Settings) {
 			v.bad("public-url", "must be http://host[:port][/path] or the same with https")
 		}
 	}
+	if s.OTLPEndpoint != "" {
+		u, err := url.Parse(s.OTLPEndpoint)
+		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.User != nil || u.Fragment != "" {
+			v.bad("otlp-endpoint", "must be http://host[:port][/path] or the same with https; passwords go into OTEL_EXPORTER_OTLP_HEADERS")
+		}
+	}
 	if s.TLSCertFile != "" && s.TLSKeyFile == "" {
 		v.bad("tls-key-file", "is missing: tls-cert-file is set")
 	}
@@ -164,6 +191,7 @@ func (v *validator) bounds(s *Settings) {
 		{"rate-limit", p.RateLimit, 0},
 	} {
 		v.least("async-purge."+bound.key, int64(bound.value), int64(bound.least))
+		v.span("async-purge."+bound.key, bound.value)
 	}
 	if p.DeleteBatchSize > 1000 {
 		v.bad("async-purge.delete-batch-size", "is %d, must be at most 1000", p.DeleteBatchSize)

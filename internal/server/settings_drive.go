@@ -1,6 +1,7 @@
 package server
 
 import (
+	"strings"
 	"time"
 
 	"github.com/lethe-project/lethe/internal/job"
@@ -55,7 +56,9 @@ func (d *DriveDeleteSettings) Wait() time.Duration {
 
 func (v *validator) drive(s *Settings) {
 	d, rm := &s.Drive, &s.DriveDelete
-	if _, err := s.drivePlace(); err != nil {
+	// Beside a storage that is wrong itself there is nothing to say.
+	_, wrong := s.storagePlace()
+	if _, err := s.drivePlace(); err != nil && (d.Storage != "" || wrong == nil) {
 		v.bad("drive-storage", "%w", err)
 	}
 	v.least("inline-bytes", int64(d.InlineBytes), 0)
@@ -75,11 +78,17 @@ func (v *validator) drive(s *Settings) {
 		v.bad("drive-delete.batch-size", "is %d, must be at most 1000", rm.BatchSize)
 	}
 	v.least("drive-delete.wait-ms", int64(rm.WaitMS), 0)
+	v.span("drive-delete.wait-ms", rm.WaitMS)
 	for key, value := range map[string]int{
 		"drive-delete.worker-threads": rm.WorkerThreads, "drive-delete.poll-interval-ms": rm.PollIntervalMS,
 		"drive-delete.heartbeat-timeout-ms": rm.HeartbeatTimeoutMS, "drive-delete.max-attempts": rm.MaxAttempts,
 		"drive-delete.retention-hours": rm.RetentionHours, "drive-delete.retry-base-ms": rm.RetryBaseMS,
 	} {
-		v.least(key, int64(value), 1)
+		least := int64(1)
+		if strings.HasSuffix(key, "heartbeat-timeout-ms") {
+			least = 100
+		}
+		v.least(key, int64(value), least)
+		v.span(key, value)
 	}
 }

@@ -168,6 +168,10 @@ func TestRefused(t *testing.T) {
 		{name: "public url", args: []string{"--public-url=lethe.example"}, want: []string{"public-url"}},
 		{name: "allowed location", args: []string{"--warehouse-allowed-locations=/data"}, want: []string{`"/data" is no location`}},
 		{name: "migrate", args: []string{"--migrate=later"}, want: []string{"migrate", "auto"}},
+		{name: "a retention that would overflow", args: []string{"--async-purge-retention-hours=5000000"}, want: []string{"LETHE_ASYNC_PURGE_RETENTION_HOURS", "must be at most 876000"}},
+		{name: "a wait that would overflow", args: []string{"--drive-delete-retry-base-ms=9223372036855"}, want: []string{"LETHE_DRIVE_DELETE_RETRY_BASE_MS", "must be at most"}},
+		{name: "a lease that cannot be kept", args: []string{"--drive-delete-heartbeat-timeout-ms=50"}, want: []string{"LETHE_DRIVE_DELETE_HEARTBEAT_TIMEOUT_MS", "must be at least 100"}},
+		{name: "a lock wait that would be none", args: []string{"--lock-wait=900us"}, want: []string{"LETHE_LOCK_WAIT", "must be at least 10ms"}},
 		{name: "too few connections", args: []string{"--database-max-connections=9", "--async-purge-worker-threads=3"}, want: []string{"LETHE_DATABASE_MAX_CONNECTIONS", "is 9, must be at least 14"}},
 		{name: "negative times", args: []string{"--database-max-idle-time=-1s", "--database-max-lifetime=-1s"}, want: []string{"database-max-idle-time (", "database-max-lifetime ("}},
 		{

@@ -16,6 +16,7 @@ import (
 const (
 	module  = "github.com/lethe-project/lethe/"
 	iceberg = "github.com/apache/iceberg-go"
+	tracing = "go.opentelemetry.io/"
 )
 
 // down lists, for each room, the rooms it may import. A room is the longest matching
@@ -53,13 +54,13 @@ var never = []struct {
 	parts []string // of import paths
 	tests bool     // the room's tests must not link it either
 }{
-	{"client", []string{"database/sql", "modernc.org", "jackc/pgx", "apache/arrow-go", iceberg, module + "internal"}, false},
-	{"internal/purge", []string{iceberg, "apache/arrow-go"}, true},
-	{"internal/job", []string{iceberg, "apache/arrow-go"}, true},
-	{"internal/blob", []string{iceberg, "apache/arrow-go", "database/sql"}, true},
-	{"internal/sqldb", []string{iceberg, "apache/arrow-go"}, true},
-	{"internal/tenant", []string{iceberg, "apache/arrow-go"}, true},
-	{"internal/drive", []string{iceberg, "apache/arrow-go", module + "internal/catalog", module + "internal/purge"}, true},
+	{"client", []string{"database/sql", "modernc.org", "jackc/pgx", "apache/arrow-go", iceberg, module + "internal", tracing}, false},
+	{"internal/purge", []string{iceberg, "apache/arrow-go", tracing}, true},
+	{"internal/job", []string{iceberg, "apache/arrow-go", tracing}, true},
+	{"internal/blob", []string{iceberg, "apache/arrow-go", "database/sql", tracing}, true},
+	{"internal/sqldb", []string{iceberg, "apache/arrow-go", tracing}, true},
+	{"internal/tenant", []string{iceberg, "apache/arrow-go", tracing}, true},
+	{"internal/drive", []string{iceberg, "apache/arrow-go", module + "internal/catalog", module + "internal/purge", tracing}, true},
 	{"internal/fault", []string{"database/sql", "net/http", "github.com"}, false},
 }
 
@@ -157,6 +158,26 @@ func TestOnlyMetadataImportsIcebergTables(t *testing.T) {
 	}
 	if !seen {
 		t.Error("catalog/metadata does not import iceberg-go/table: this test looks at the wrong thing")
+	}
+}
+
+func TestOnlyServerImportsTracing(t *testing.T) {
+	t.Parallel()
+	seen := false
+	for _, p := range load(t) {
+		for _, imported := range p.Imports {
+			if !strings.HasPrefix(imported, tracing) {
+				continue
+			}
+			if room(p.ImportPath) == "internal/server" {
+				seen = true
+				continue
+			}
+			t.Errorf("%s imports %s: only server knows OpenTelemetry, rooms tell events to functions", p.ImportPath, imported)
+		}
+	}
+	if !seen {
+		t.Error("server does not import OpenTelemetry: this test looks at the wrong thing")
 	}
 }
 

@@ -83,7 +83,9 @@ type Config struct {
 	Closer     Closer                       // nil: warehouses with tables are not dropped
 	RequestID  func(context.Context) string // may be nil
 	Stopping   <-chan struct{}              // closed when the server stops: waits are answered at once; may be nil
-	Logger     *slog.Logger                 // nil discards
+	// Routed is told the pattern of the route that a request takes; nil is not told.
+	Routed func(r *http.Request, route string)
+	Logger *slog.Logger // nil discards
 }
 
 func (c Config) withDefaults() Config {
@@ -154,6 +156,9 @@ func Operations() (list []string) {
 // answer turns the error of a handler, which has written nothing then, into its body.
 func (h *handler) answer(serve func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		if _, route, ok := strings.Cut(r.Pattern, " "); ok && h.Routed != nil {
+			h.Routed(r, route)
+		}
 		err := readable(r)
 		if err == nil {
 			err = serve(w, r)

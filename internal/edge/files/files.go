@@ -41,12 +41,15 @@ type Config struct {
 	RequestID    func(context.Context) string // may be nil
 	// Still asks again who sent a request, while a stream goes on: a token that was revoked,
 	// or has expired, is fault.Unauthenticated. Nil asks once.
-	Still     func(*http.Request) error
-	Stopping  <-chan struct{} // closed when the server stops: streams end; may be nil
-	Idle      time.Duration   // 1 m, how long a body may bring nothing, or a reader take nothing
-	Heartbeat time.Duration   // 15 s, between comments of a quiet event stream
-	MaxBody   int64           // 2 MiB, bytes of a JSON body: 10,000 parts with checksums fit
-	Logger    *slog.Logger    // nil discards
+	Still    func(*http.Request) error
+	Stopping <-chan struct{} // closed when the server stops: streams end; may be nil
+	// Routed is told the pattern of the route that a request takes, with the parameter that
+	// chose it; nil is not told.
+	Routed    func(r *http.Request, route string)
+	Idle      time.Duration // 1 m, how long a body may bring nothing, or a reader take nothing
+	Heartbeat time.Duration // 15 s, between comments of a quiet event stream
+	MaxBody   int64         // 2 MiB, bytes of a JSON body: 10,000 parts with checksums fit
+	Logger    *slog.Logger  // nil discards
 }
 
 func (c Config) withDefaults() Config {
@@ -153,7 +156,7 @@ func New(cfg Config) http.Handler {
 }
 
 func (e *edge) serve(w http.ResponseWriter, r *http.Request) {
-	c := &call{w: w, r: r, principal: e.Principal(r.Context())}
+	c := &call{w: &begun{ResponseWriter: w}, r: r, principal: e.Principal(r.Context())}
 	defer e.recovered(c)
 	if err := e.dispatch(c); err != nil {
 		e.fail(c, err)
@@ -184,7 +187,9 @@ func (e *edge) dispatch(c *call) error {
 			continue
 		}
 		if rt.method != c.r.Method {
-			allowed = append(allowed, rt.method)
+			if !slices.Contains(allowed, rt.method) {
+				allowed = append(allowed, rt.method)
+			}
 			continue
 		}
 		if rt.query != "" && !c.query.Has(rt.query) {
@@ -200,6 +205,12 @@ func (e *edge) dispatch(c *call) error {
 			}
 			c.vars = append(c.vars, decoded)
 		}
+		e.routed(c, rt)
+		if rt.method != http.MethodGet && rt.method != http.MethodHead {
+			if err := c.refuse("If-Unmodified-Since"); err != nil {
+				return err
+			}
+		}
 		return rt.handle(e, c)
 	}
 	if allowed == nil {
@@ -210,6 +221,20 @@ func (e *edge) dispatch(c *call) error {
 		return fault.New(op, fault.Invalid, "", "a POST to a file names what to do: ?op=%s", operationNames())
 	}
 	return errMethod
+}
+
+func (e *edge) routed(c *call, rt route) {
+	if e.Routed == nil {
+		return
+	}
+	name := strings.Replace(rt.pattern, "...", "", 1)
+	if rt.query != "" {
+		name += "?" + rt.query
+	}
+	if op := c.query.Get("op"); rt.query == "op" && operations[op] != nil {
+		name += "=" + op
+	}
+	e.Routed(c.r, name)
 }
 
 // unstorable tells of text that some database refuses as the value of a parameter.

@@ -66,13 +66,15 @@ func NewCleanups(cfg Config) http.Handler {
 
 func (e *edge) listCleanups(c *call) error {
 	const op = "iceberg.cleanups"
-	vars, ok := match("api/metalakes/{metalake}/catalogs/{catalog}/cleanups", strings.Split(c.path(), "/"))
+	const pattern = "api/metalakes/{metalake}/catalogs/{catalog}/cleanups"
+	vars, ok := match(pattern, strings.Split(c.path(), "/"))
 	if !ok {
 		return fault.New(op, fault.NotFound, "NoSuchRoute", "no such path")
 	}
 	if c.r.Method != http.MethodGet {
 		return fault.New(op, fault.Unsupported, "", "%s is not offered on this path", c.r.Method)
 	}
+	e.routed(c, "/", pattern)
 	metalake, err := decodeSegment(vars[0])
 	if err != nil {
 		return err

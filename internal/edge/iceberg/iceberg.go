@@ -50,7 +50,9 @@ type Config struct {
 	PurgeWait    time.Duration // how long a synchronous purge is waited for, 45 s
 	MaxBody      int64         // bytes of a request's body, 64 MiB
 	Limits       metadata.Limits
-	Logger       *slog.Logger
+	// Routed is told the pattern of the route that a request takes; nil is not told.
+	Routed func(r *http.Request, route string)
+	Logger *slog.Logger
 }
 
 type edge struct {
@@ -91,6 +93,13 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
+// routed tells the pattern of the call's route, which is base and rest.
+func (e *edge) routed(c *call, base, rest string) {
+	if e.Routed != nil {
+		e.Routed(c.r, base+rest)
+	}
+}
+
 func newCall(w http.ResponseWriter, r *http.Request) *call {
 	c := &call{w: w, r: r, id: uuid.NewString()}
 	w.Header().Set("X-Request-Id", c.id)
@@ -115,9 +124,11 @@ func (e *edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := c.path()
 	switch {
 	case path == "v1/oauth/tokens" && r.Method == http.MethodPost:
+		e.routed(c, "/", path)
 		e.token(c)
 		return
 	case path == "v1/config":
+		e.routed(c, "/", path)
 		if err := e.authenticate(c); err != nil {
 			e.fail(c, err, false)
 			return
@@ -129,6 +140,7 @@ func (e *edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	rt, err := e.route(c, path)
 	if err == nil {
+		e.routed(c, "/v1/{prefix}/", rt.pattern)
 		err = e.authenticate(c)
 	}
 	if err == nil {

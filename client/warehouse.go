@@ -19,6 +19,7 @@ type WarehouseInfo struct {
 	CreatedAt      time.Time         `json:"createdAt"`
 	UpdatedAt      time.Time         `json:"updatedAt"`
 	Version        int64             `json:"version"` // counts the changes
+	Closing        bool              `json:"closing"` // it is being dropped with everything in it
 }
 
 // WarehouseStorage says where tables live.
@@ -130,4 +131,11 @@ func (w Warehouses) Update(ctx context.Context, name string, change WarehouseCha
 func (w Warehouses) Drop(ctx context.Context, name string) error {
 	_, err := w.c.do(ctx, request{method: http.MethodDelete, path: warehousesPath + "/" + segment(name)})
 	return err
+}
+
+// Purge drops a warehouse with everything in it: nothing new is made there from now on,
+// and the job that is returned drops its tables and views with their files, and itself last.
+func (w Warehouses) Purge(ctx context.Context, name string) (job string, err error) {
+	header, err := w.c.do(ctx, request{method: http.MethodDelete, path: warehousesPath + "/" + segment(name), query: url.Values{"purge": {"true"}}})
+	return jobOf(header.Get("Location")), err
 }

@@ -80,6 +80,14 @@ type inWarehouse struct {
 	Warehouse string `name:"warehouse" env:"LETHE_WAREHOUSE" default:"default" help:"Warehouse of the server." placeholder:"NAME"`
 }
 
+// flag names the warehouse to a command that a hint shows, where it must be named.
+func (w *inWarehouse) flag() string {
+	if w.Warehouse == "default" {
+		return ""
+	}
+	return " --warehouse " + shell(w.Warehouse)
+}
+
 func (w *inWarehouse) open() (client.Warehouse, *client.Client, error) {
 	c, err := w.connect()
 	if err != nil {

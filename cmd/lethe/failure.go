@@ -54,6 +54,12 @@ func hintOf(err error) string {
 	if hint, ok := errors.AsType[hintError](err); ok {
 		return hint.next
 	}
+	if _, ok := errors.AsType[ownError](err); ok {
+		if unreached(err) {
+			return "Is what the settings database and storage name up, and reachable from this machine?"
+		}
+		return ""
+	}
 	switch client.StatusOf(err) {
 	case http.StatusUnauthorized:
 		return "Set LETHE_TOKEN to a token of the server, or --data to its data folder."
@@ -66,6 +72,26 @@ func hintOf(err error) string {
 		}
 	}
 	return ""
+}
+
+// ownError is one of the server itself, or of what works without one: there is no server
+// that could be asked.
+type ownError struct{ error }
+
+func (e ownError) Unwrap() error { return e.error }
+
+// own marks the error of a command that is no client, if there is one.
+func own(err error) error {
+	if err == nil {
+		return nil
+	}
+	return ownError{err}
+}
+
+// unreached reports whether nobody answered at an address.
+func unreached(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
 }
 
 // missing says where to look for a table or view that is not there.

@@ -31,6 +31,10 @@ var day = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func newFake(file string) *fake {
 	f := &fake{mux: http.NewServeMux(), file: file, jobs: map[string]client.Job{}, looks: map[string]int{}}
+	f.add("close-3", client.Succeeded, `{"begun":2}`, "lake")
+	closing := f.jobs["close-3"]
+	closing.Object = client.JobObject{Warehouse: "lake", Name: "lake", Type: "WAREHOUSE"}
+	f.jobs["close-3"] = closing
 	f.add("purge-1", client.Succeeded, `{"files":1200,"bytes":34000000}`, "orders")
 	f.add("purge-2", client.Failed, `{"files":10,"bytes":500,"failed":2,"skipped":{"foreign":1}}`, "clicks")
 	f.add("purge-3", client.Running, `{"files":5}`, "orders")
@@ -52,6 +56,7 @@ func newFake(file string) *fake {
 	f.mux.HandleFunc("DELETE /iceberg/v1/default/namespaces/shop/tables/{table}", f.dropTable)
 	f.mux.HandleFunc("POST /iceberg/v1/default/namespaces/{ns}/register", f.register)
 	f.mux.HandleFunc("POST /iceberg/v1/default/namespaces/shop/tables/{table}/unregister", f.unregister)
+	f.mux.HandleFunc("POST /iceberg/v1/lake/namespaces/shop/tables/{table}/unregister", f.unregister)
 	f.mux.HandleFunc("POST /iceberg/v1/default/{kind}/rename", f.rename)
 	f.get("/iceberg/v1/default/namespaces/shop/views", func(*http.Request) (any, error) {
 		return map[string]any{"identifiers": []client.Identifier{{Namespace: client.Namespace{"shop"}, Name: "recent"}}}, nil

@@ -37,11 +37,19 @@ func (f *fake) warehouseRoutes() {
 		_ = json.NewEncoder(w).Encode(lakeWarehouse())
 	})
 	f.mux.HandleFunc("DELETE /v1/warehouses/{warehouse}", func(w http.ResponseWriter, r *http.Request) {
+		if r.PathValue("warehouse") == "lake" && r.URL.Query().Get("purge") == "true" {
+			w.Header().Set("Location", "/v1/jobs/close-3")
+			w.WriteHeader(202)
+			_, _ = w.Write([]byte(`{"job":"close-3"}`))
+			return
+		}
 		switch r.PathValue("warehouse") {
 		case "lake":
 			refuse(w, 409, "WarehouseNotEmpty", "the warehouse is not empty: it holds table shop.orders")
 		case "empty":
 			w.WriteHeader(204)
+		case "default":
+			refuse(w, 409, "DefaultWarehouse", "the default warehouse cannot be dropped")
 		default:
 			refuse(w, 404, "NoSuchWarehouse", "warehouse does not exist")
 		}

@@ -22,7 +22,7 @@ type jobCmd struct {
 type jobListCmd struct {
 	remote
 	State     string `name:"state" enum:"PENDING,RUNNING,SUCCEEDED,FAILED,CANCELLED," default:"" help:"Only those: PENDING, RUNNING, SUCCEEDED, FAILED or CANCELLED." placeholder:"STATE"`
-	Kind      string `name:"kind" help:"Only those of a kind: purge, or delete for trees of the drive." placeholder:"KIND"`
+	Kind      string `name:"kind" help:"Only those of a kind: purge for tables and views, delete for trees of the drive, close for warehouses and tenants." placeholder:"KIND"`
 	Warehouse string `name:"warehouse" help:"Only those of a warehouse." placeholder:"NAME"`
 	Namespace string `name:"namespace" help:"Only those of objects in a namespace." placeholder:"NAMESPACE"`
 	Table     string `name:"table" help:"Only those of objects of that name." placeholder:"NAME"`

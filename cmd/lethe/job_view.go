@@ -66,8 +66,17 @@ func summary(counts client.Counts) string {
 	return strings.Join(parts, ", ")
 }
 
+// closes reports whether a job drops a warehouse or a tenant: what is deleted there, other
+// jobs count.
+func closes(job client.Job) bool {
+	return job.Object.Type == "WAREHOUSE" || job.Object.Type == "TENANT"
+}
+
 // line is the job on one line, for those who wait.
 func line(job client.Job) string {
+	if closes(job) {
+		return printable(fmt.Sprintf("%s %s: %s %s", job.Job, stateOf(job), strings.ToLower(job.Object.Type), objectOf(job)))
+	}
 	phase := ""
 	if job.Phase != "" && !job.State.Ended() {
 		phase = " " + job.Phase
@@ -90,7 +99,9 @@ func (c *console) showJob(job client.Job) error {
 	add("warehouse", job.Object.Warehouse)
 	add("location", job.Object.Location)
 	add("phase", job.Phase)
-	add("deleted", deleted(counts))
+	if !closes(job) {
+		add("deleted", deleted(counts))
+	}
 	for _, n := range []struct {
 		name string
 		n    int64

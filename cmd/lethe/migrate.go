@@ -97,7 +97,7 @@ func (m *migrateStatusCmd) Run(ctx context.Context, c *console) error {
 		}
 	}
 	if err != nil {
-		return err
+		return own(err)
 	}
 	if len(pending) > 0 {
 		return hintError{fmt.Errorf("pending: %s", strings.Join(pending, ", ")), "Apply them with lethe migrate up, or by starting a server."}
@@ -122,5 +122,5 @@ func (m *migrateUpCmd) Run(ctx context.Context, c *console) error {
 	if err == nil && len(all) == 0 && !m.JSON {
 		return c.print("Nothing to do: the schema of %s is up to date.", m.RedactedDatabase())
 	}
-	return err
+	return own(err)
 }

@@ -95,7 +95,7 @@ func (n *namespaceDropCmd) Run(ctx context.Context, c *console) error {
 	}
 	if err := warehouse.DropNamespace(ctx, ns); err != nil {
 		if client.StatusOf(err) == 409 {
-			return hintError{err, "See what is in it: lethe table ls " + shell(ns.String()) + " and lethe namespace ls " + shell(ns.String())}
+			return hintError{err, "See what is in it: lethe table ls" + n.flag() + " " + shell(ns.String()) + " and lethe namespace ls" + n.flag() + " " + shell(ns.String())}
 		}
 		return err
 	}

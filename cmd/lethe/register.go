@@ -62,6 +62,6 @@ func (t *tableUnregisterCmd) Run(ctx context.Context, c *console) error {
 	if err := c.print("Unregistered table %s. Its files stay; its metadata is %s", id, printable(info.MetadataLocation)); err != nil {
 		return err
 	}
-	c.note("Undo it with lethe table register %s --metadata-location %s", shell(id.String()), shell(info.MetadataLocation))
+	c.note("Undo it with lethe table register%s %s --metadata-location %s", t.flag(), shell(id.String()), shell(info.MetadataLocation))
 	return nil
 }

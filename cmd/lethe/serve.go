@@ -35,7 +35,7 @@ func (*serveCmd) BeforeResolve(ctx *kong.Context) error {
 func (s *serveCmd) Run(ctx context.Context, c *console) error {
 	tell := context.AfterFunc(ctx, func() { c.note("Stopping: requests and deletes under way may finish. A second signal ends at once.") })
 	defer tell()
-	return server.Run(ctx, server.Config{
+	return own(server.Run(ctx, server.Config{
 		Settings: s.Settings,
 		Logger:   s.logger(c),
 		Started: func(started server.Started) {
@@ -43,7 +43,7 @@ func (s *serveCmd) Run(ctx context.Context, c *console) error {
 				c.note("lethe: %s", err)
 			}
 		},
-	})
+	}))
 }
 
 func (s *serveCmd) logger(c *console) *slog.Logger {

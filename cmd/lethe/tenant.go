@@ -73,13 +73,14 @@ func (t *tenantListCmd) Run(ctx context.Context, c *console) error {
 	}
 	out := c.rows("NAME", "STATE", "CREATED")
 	for _, info := range list {
-		out.add(info.Name, tenantState(info), moment(info.CreatedAt))
+		out.add(info.Name, openState(info.Closing), moment(info.CreatedAt))
 	}
 	return out.flush()
 }
 
-func tenantState(info client.Tenant) string {
-	if info.Closing {
+// openState is the state of a tenant or warehouse.
+func openState(closing bool) string {
+	if closing {
 		return "closing"
 	}
 	return "open"
@@ -106,7 +107,7 @@ func (t *oneTenant) show(c *console, info client.Tenant) error {
 	}
 	out := c.rows()
 	out.add("tenant", info.Name)
-	out.add("state", tenantState(info))
+	out.add("state", openState(info.Closing))
 	out.add("created", moment(info.CreatedAt))
 	if u := info.Usage; u != nil {
 		out.add("bytes", bounded(u.Bytes, u.QuotaBytes))
@@ -199,7 +200,7 @@ func (t *tenantDropCmd) Run(ctx context.Context, c *console) error {
 	}
 	job, err := server.Tenants().Drop(ctx, t.Name, t.Purge)
 	switch {
-	case client.StatusOf(err) == 409 && !t.Purge:
+	case client.StatusOf(err) == 409 && !t.Purge && t.Name != "default":
 		return hintError{err, "With --purge, what it has is dropped first."}
 	case err != nil:
 		return t.hint(err)

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -14,7 +16,7 @@ type warehouseCmd struct {
 	List   warehouseListCmd   `cmd:"" name:"ls" help:"List the warehouses."`
 	Show   warehouseShowCmd   `cmd:"" help:"Show a warehouse."`
 	Update warehouseUpdateCmd `cmd:"" help:"Change how a warehouse's storage is reached, its credentials, or the properties of new tables."`
-	Drop   warehouseDropCmd   `cmd:"" help:"Drop a warehouse without tables and views."`
+	Drop   warehouseDropCmd   `cmd:"" help:"Drop a warehouse; with --purge, everything in it first."`
 }
 
 // oneWarehouse are the flags and the argument of commands on one warehouse.
@@ -90,7 +92,7 @@ func (w *warehouseListCmd) Run(ctx context.Context, c *console) error {
 	}
 	out := c.rows()
 	if !w.JSON {
-		out.add("NAME", "STORAGE", "CREDENTIALS", "UPDATED")
+		out.add("NAME", "STATE", "STORAGE", "CREDENTIALS", "UPDATED")
 	}
 	for info, err := range server.Warehouses().List(ctx) {
 		if err != nil {
@@ -102,7 +104,7 @@ func (w *warehouseListCmd) Run(ctx context.Context, c *console) error {
 			}
 			continue
 		}
-		out.add(info.Name, info.Storage.URL, info.Credentials.Type, moment(info.UpdatedAt))
+		out.add(info.Name, openState(info.Closing), info.Storage.URL, info.Credentials.Type, moment(info.UpdatedAt))
 	}
 	return out.flush()
 }
@@ -129,6 +131,7 @@ func (w *warehouseShowCmd) Run(ctx context.Context, c *console) error {
 		}
 	}
 	out.add("warehouse", info.Name)
+	out.add("state", openState(info.Closing))
 	out.add("storage", info.Storage.URL)
 	add("endpoint", info.Storage.Endpoint)
 	add("region", info.Storage.Region)
@@ -225,22 +228,43 @@ func edited(now, set map[string]string, unset []string) *map[string]string {
 	return &out
 }
 
-type warehouseDropCmd struct{ oneWarehouse }
+type warehouseDropCmd struct {
+	oneWarehouse
+	Purge bool `name:"purge" help:"Drop its tables and views with their files first. The server goes on until the last one is gone."`
+	Wait  bool `name:"wait" help:"With --purge: wait until all is gone."`
+}
 
 // Run drops one warehouse.
 func (w *warehouseDropCmd) Run(ctx context.Context, c *console) error {
+	if w.Wait && !w.Purge {
+		return usageError{errors.New("--wait is about what is in the warehouse: it needs --purge")}
+	}
 	server, err := w.connect()
 	if err != nil {
 		return err
 	}
-	if err := server.Warehouses().Drop(ctx, w.Name); err != nil {
-		if client.StatusOf(err) == 409 {
-			return hintError{err, "See what is in it: lethe namespace ls --warehouse " + shell(w.Name) + " and lethe job ls --warehouse " + shell(w.Name)}
-		}
+	job := ""
+	if w.Purge {
+		job, err = server.Warehouses().Purge(ctx, w.Name)
+	} else {
+		err = server.Warehouses().Drop(ctx, w.Name)
+	}
+	switch {
+	case client.StatusOf(err) == 409 && client.CodeOf(err) != isDefault:
+		return hintError{err, fmt.Sprintf("See what is in it: lethe namespace ls --warehouse %[1]s and lethe job ls --warehouse %[1]s. With --purge, that is dropped first.", shell(w.Name))}
+	case err != nil:
 		return w.hint(err)
-	}
-	if w.JSON {
+	case job != "" && w.Wait:
+		return c.await(ctx, server.Jobs(), job, w.JSON)
+	case w.JSON && job != "":
+		return c.json(map[string]any{"warehouse": w.Name, "dropped": false, "job": job})
+	case w.JSON:
 		return c.json(map[string]any{"warehouse": w.Name, "dropped": true})
+	case job == "":
+		return c.print("Dropped warehouse %s.", w.Name)
 	}
-	return c.print("Dropped warehouse %s.", w.Name)
+	return c.print("Warehouse %s is closed; %s drops what is in it. Watch it with lethe job wait %[2]s", w.Name, job)
 }
+
+// isDefault is the server's word for the warehouse that stays.
+const isDefault = "DefaultWarehouse"

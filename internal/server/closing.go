@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/lethe-project/lethe/internal/blob"
 	"github.com/lethe-project/lethe/internal/catalog"
 	"github.com/lethe-project/lethe/internal/closing"
 	"github.com/lethe-project/lethe/internal/drive"
@@ -37,7 +38,7 @@ func (s *server) openClosing(ctx context.Context) error {
 		tenants: &tenantControl{tenants: tenant.NewTenants(s.db, s.tokens), drive: s.drives.drive},
 	}
 	c.tenants.close = c.closeTenant
-	c.jobs = closing.New(closing.Config{DB: s.db, Host: c, Job: s.set.AsyncPurge.JobConfig(), Owner: owner(), Logger: s.log})
+	c.jobs = closing.New(closing.Config{DB: s.db, Host: c, Job: s.tracing.jobs(s.set.AsyncPurge.JobConfig()), Owner: owner(), Logger: s.log})
 	s.closer = c
 	if s.db.Dialect().Name != sqldb.SQLite {
 		return nil
@@ -56,10 +57,26 @@ const mostListed = 500
 // closerName is who drops, in rows, events and logs.
 const closerName = "closing"
 
-// Empty drops tables, views and trees.
+// Empty drops tables, views and trees. A store that is away says nothing about the job.
 func (c *closer) Empty(ctx context.Context, o closing.Object) (int, error) {
+	begun, err := c.empty(ctx, o)
+	if err != nil && blob.ClassOf(err).Outage() {
+		err = job.Outage(err)
+	}
+	return begun, err
+}
+
+func (c *closer) empty(ctx context.Context, o closing.Object) (int, error) {
 	if o.Kind == closing.Warehouse {
-		return c.emptyWarehouse(ctx, tenant.ID(o.Tenant), o.Name)
+		id, err := c.warehouses.ClosingWarehouse(ctx, tenant.ID(o.Tenant), o.Name)
+		if fault.Is(err, tenant.CodeNoSuchWarehouse) {
+			return 0, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		w, err := c.warehouses.WarehouseByID(ctx, id)
+		return c.emptyWarehouse(ctx, w, err)
 	}
 	begun := 0
 	for after := ""; ; {
@@ -68,7 +85,8 @@ func (c *closer) Empty(ctx context.Context, o closing.Object) (int, error) {
 			return begun, err
 		}
 		for _, w := range page {
-			n, err := c.emptyWarehouse(ctx, tenant.ID(o.Tenant), w.Name)
+			open, err := c.warehouses.Warehouse(ctx, tenant.ID(o.Tenant), w.Name)
+			n, err := c.emptyWarehouse(ctx, open, err)
 			if begun += n; err != nil {
 				return begun, err
 			}
@@ -82,8 +100,8 @@ func (c *closer) Empty(ctx context.Context, o closing.Object) (int, error) {
 	return begun + n, err
 }
 
-func (c *closer) emptyWarehouse(ctx context.Context, t tenant.ID, name string) (begun int, err error) {
-	w, err := c.warehouses.Warehouse(ctx, t, name)
+// emptyWarehouse takes what was found under a name, or the error.
+func (c *closer) emptyWarehouse(ctx context.Context, w *tenant.Warehouse, err error) (begun int, _ error) {
 	if fault.Is(err, tenant.CodeNoSuchWarehouse) {
 		return 0, nil
 	}
@@ -141,18 +159,18 @@ func (c *closer) emptyDrive(ctx context.Context, fs tree.FS) (begun int, err err
 func (c *closer) Remove(ctx context.Context, o closing.Object) error {
 	t := tenant.ID(o.Tenant)
 	if o.Kind == closing.Warehouse {
-		return c.removeWarehouse(ctx, t, o.TenantName, o.Name)
+		return c.removed(ctx, o.TenantName, o.Name, c.warehouses.DropClosing(ctx, t, o.Name))
 	}
 	page, _, err := c.warehouses.Warehouses(ctx, t, "", piece)
 	if err != nil {
 		return err
 	}
 	for _, w := range page {
-		if err := c.removeWarehouse(ctx, t, o.TenantName, w.Name); err != nil {
+		if err := c.removed(ctx, o.TenantName, w.Name, c.warehouses.Drop(ctx, t, w.Name)); err != nil {
 			return err
 		}
 	}
-	_, err = c.tenants.DropTenant(ctx, o.TenantName, false)
+	err = c.tenants.dropExactly(ctx, o.TenantName, t)
 	switch {
 	case fault.Is(err, tenant.CodeNoSuchTenant):
 		return nil
@@ -164,8 +182,8 @@ func (c *closer) Remove(ctx context.Context, o closing.Object) error {
 	return err
 }
 
-func (c *closer) removeWarehouse(ctx context.Context, t tenant.ID, tenantName, name string) error {
-	err := c.warehouses.Drop(ctx, t, name)
+// removed sorts the answer of a warehouse's drop.
+func (c *closer) removed(ctx context.Context, tenantName, name string, err error) error {
 	switch {
 	case err == nil || fault.Is(err, tenant.CodeNoSuchWarehouse):
 		return nil
@@ -174,16 +192,21 @@ func (c *closer) removeWarehouse(ctx context.Context, t tenant.ID, tenantName, n
 	case !fault.Is(err, tenant.CodeInUse):
 		return err
 	}
-	rows, _, listed := c.purges.List(ctx, purge.Filter{Tenant: tenantName, Warehouse: name, State: job.Failed}, job.Page{Limit: piece})
-	if listed != nil {
-		return listed
-	}
-	for _, l := range rows {
-		if l.Row.AckedAt == 0 {
-			return failed(c.purges.Name(l.Row.ID))
+	for page := (job.Page{Limit: piece}); ; {
+		rows, next, listed := c.purges.List(ctx, purge.Filter{Tenant: tenantName, Warehouse: name, State: job.Failed}, page)
+		if listed != nil {
+			return listed
 		}
+		for _, l := range rows {
+			if l.Row.AckedAt == 0 {
+				return failed(c.purges.Name(l.Row.ID))
+			}
+		}
+		if next.Before == 0 {
+			return &closing.StillBusy{Err: err}
+		}
+		page = next
 	}
-	return &closing.StillBusy{Err: err}
 }
 
 func failed(name string) error {

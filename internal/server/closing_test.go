@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/johannesboyne/gofakes3"
 )
 
 // job waits for a job's end and returns it.
@@ -66,6 +69,80 @@ func TestDropWarehouseWithTables(t *testing.T) {
 	r.want(200, "GET", space+"/n/tables/t", "")
 	// Its place is free again.
 	r.want(201, "POST", "/v1/warehouses", fmt.Sprintf(`{"name":"again","storage":{"url":"file://%s"}}`, lake))
+}
+
+// The job of a warehouse that is gone may be retried by mistake, when another one has its
+// name: that one is not the job's.
+func TestRetryOfACloseSparesTheNextWarehouse(t *testing.T) {
+	t.Parallel()
+	lake := t.TempDir()
+	r := start(t, config(t, t.TempDir(), nil))
+	const prefix = "/iceberg/v1/lake/namespaces"
+	fresh := func() {
+		r.want(201, "POST", "/v1/warehouses", fmt.Sprintf(`{"name":"lake","storage":{"url":"file://%s"}}`, lake))
+		r.want(200, "POST", prefix, `{"namespace":["n"]}`)
+		r.want(200, "POST", prefix+"/n/tables", create)
+	}
+	fresh()
+	for _, path := range filesBelow(t, lake) { // a purge without its root metadata is FAILED
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var closing struct{ Job string }
+	decode(t, r.want(202, "DELETE", "/v1/warehouses/lake?purge=true", ""), &closing)
+	if j := r.job(closing.Job); j.State != "FAILED" || !strings.Contains(j.LastError, "purge-1") {
+		t.Fatalf("%+v, want one that names purge-1", j)
+	}
+	r.want(200, "POST", "/v1/jobs/purge-1/ack", "")
+	r.want(204, "DELETE", "/v1/warehouses/lake", "")
+	fresh()
+	before := filesBelow(t, lake)
+
+	r.want(200, "POST", "/v1/jobs/"+closing.Job+"/retry", "")
+	if j := r.job(closing.Job); j.State != "SUCCEEDED" {
+		t.Errorf("%+v, want one that finds nothing of its own", j)
+	}
+	r.want(200, "GET", prefix+"/n/tables/t", "")
+	if after := filesBelow(t, lake); len(before) == 0 || !slices.Equal(before, after) {
+		t.Errorf("files %v, were %v", after, before)
+	}
+}
+
+// A purge that FAILED stops the drop of its tenant, whose tokens are dead: the operator deals
+// with it.
+func TestDropTenantPastAFailedPurge(t *testing.T) {
+	t.Parallel()
+	r := start(t, config(t, t.TempDir(), nil))
+	acme, umbra := r.tenantToken("acme", allOfIt), r.tenantToken("umbra", allOfIt)
+	store := newSignedStore(t, "lake")
+	acme.want(201, "POST", "/v1/warehouses", store.warehouse("lake", "lake", "AKIAFIRST0001", firstSecret))
+	const prefix = "/iceberg/v1/lake/namespaces"
+	acme.want(200, "POST", prefix, `{"namespace":["n"]}`)
+	acme.want(200, "POST", prefix+"/n/tables", create)
+	list, err := store.backend.ListBucket("lake", nil, gofakes3.ListBucketPage{})
+	if err != nil || len(list.Contents) != 1 {
+		t.Fatalf("%d objects, %v", len(list.Contents), err)
+	}
+	if _, err := store.backend.DeleteObject("lake", list.Contents[0].Key); err != nil { // a purge without its root metadata is FAILED
+		t.Fatal(err)
+	}
+	var closing struct{ Job string }
+	decode(t, r.want(202, "DELETE", "/v1/tenants/acme?purge=true", ""), &closing)
+	if j := r.job(closing.Job); j.State != "FAILED" || !strings.Contains(j.LastError, "lethe job ack purge-1") {
+		t.Fatalf("%+v, want one that says what to do about purge-1", j)
+	}
+	umbra.want(404, "GET", "/v1/jobs/purge-1", "")
+	umbra.want(404, "POST", "/v1/jobs/purge-1/ack", "")
+	if j := r.job("purge-1"); j.State != "FAILED" {
+		t.Errorf("%+v", j)
+	}
+	r.want(200, "POST", "/v1/jobs/purge-1/ack", "")
+	r.want(200, "POST", "/v1/jobs/"+closing.Job+"/retry", "")
+	if j := r.job(closing.Job); j.State != "SUCCEEDED" {
+		t.Errorf("%+v", j)
+	}
+	r.want(404, "GET", "/v1/tenants/acme", "")
 }
 
 func TestDropTenantWithEverything(t *testing.T) {

@@ -32,7 +32,9 @@ func (p *purgeJobs) Wait(ctx context.Context, id job.ID, limit time.Duration) (j
 	return p.runner.Wait(ctx, id, limit)
 }
 
-// Job implements admin.Reader; a job of another tenant is not there.
+// Job implements admin.Reader; a job of another tenant is not there, except for the server's
+// operator: when a tenant is being dropped, its tokens are dead, and nobody else could deal
+// with a purge that FAILED.
 func (p *purgeJobs) Job(ctx context.Context, id job.ID) (admin.Job, error) {
 	row, err := p.store.Jobs().Get(ctx, id)
 	if err != nil {
@@ -42,7 +44,10 @@ func (p *purgeJobs) Job(ctx context.Context, id job.ID) (admin.Job, error) {
 	if err != nil {
 		return admin.Job{}, err
 	}
-	if n, err := catalog.ParseNamespaceKey(j.Namespace); err != nil || !callerOf(ctx).Owns(j.Tenant, row.CreatedAt) || !callerOf(ctx).MayCatalog(tenant.Read, j.Warehouse, n) {
+	who := callerOf(ctx)
+	n, err := catalog.ParseNamespaceKey(j.Namespace)
+	visible := who.Operator || who.Owns(j.Tenant, row.CreatedAt) && who.MayCatalog(tenant.Read, j.Warehouse, n)
+	if err != nil || !visible {
 		return admin.Job{}, fault.New("server.Job", fault.NotFound, job.CodeNoSuchJob, "job %s does not exist", p.store.Name(id))
 	}
 	return shown(purge.Listed{Job: j, Row: row})

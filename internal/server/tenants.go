@@ -59,8 +59,32 @@ func (c *tenantControl) DropTenant(ctx context.Context, name string, purge bool)
 		}
 		return c.close(ctx, name)
 	}
+	return "", c.drop(ctx, name, func(tenant.Tenant) error { return nil })
+}
+
+// dropExactly removes the tenant of that name and key. It is gone, too, when another one has
+// the name by now.
+func (c *tenantControl) dropExactly(ctx context.Context, name string, id tenant.ID) error {
+	gone := fault.New("server.dropExactly", fault.NotFound, tenant.CodeNoSuchTenant, "the tenant does not exist")
+	if t, err := c.tenants.Get(ctx, name); err != nil {
+		return err
+	} else if t.ID != id {
+		return gone
+	}
+	return c.drop(ctx, name, func(t tenant.Tenant) error {
+		if t.ID != id {
+			return gone
+		}
+		return nil
+	})
+}
+
+func (c *tenantControl) drop(ctx context.Context, name string, check func(tenant.Tenant) error) error {
 	_, err := c.tenants.Drop(ctx, name, func(ctx context.Context, tx *sqldb.Tx, t tenant.Tenant) error {
+		if err := check(t); err != nil {
+			return err
+		}
 		return c.drive.DropDriveIn(ctx, tx, tree.FS(t.ID))
 	})
-	return "", err
+	return err
 }

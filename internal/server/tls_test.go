@@ -50,6 +50,19 @@ func certificate(t *testing.T) (certFile, keyFile string, roots *x509.CertPool) 
 	return certFile, keyFile, roots
 }
 
+// replace puts a file in the place of another, as those do who renew certificates. Its time
+// is another one for sure.
+func replace(t *testing.T, from, to string) {
+	t.Helper()
+	later := time.Now().Add(time.Minute)
+	if err := os.Chtimes(from, later, later); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(from, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	cert, key, roots := certificate(t)
@@ -64,6 +77,19 @@ func TestTLS(t *testing.T) {
 	r.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
 	r.want(200, "GET", "/iceberg/v1/config", "")
 	r.table()
+
+	// A renewed certificate is served without a restart, half of one never.
+	newCert, newKey, newRoots := certificate(t)
+	replace(t, newCert, cert)
+	r.want(200, "GET", "/healthz", "")
+	r.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true}}
+	r.want(200, "GET", "/healthz", "")
+	replace(t, newKey, key)
+	if _, err := r.try(t.Context(), "GET", "/healthz", ""); err == nil {
+		t.Error("the old certificate is still served")
+	}
+	r.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: newRoots}}}
+	r.want(200, "GET", "/healthz", "")
 	if err := r.stop(); err != nil {
 		t.Errorf("stop: %v", err)
 	}

@@ -5,6 +5,9 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/lethe-project/lethe/internal/blob"
+	"github.com/lethe-project/lethe/internal/fault"
 )
 
 // maxRetired bounds how many replaced storages are closed once more at the end.
@@ -25,6 +28,7 @@ type state struct {
 	rec       *record
 	warehouse *Warehouse
 	close     func() error // may be nil
+	absent    bool         // its storage could not be opened
 }
 
 // look returns the warehouse as its row is, or was a moment ago.
@@ -59,9 +63,16 @@ func (d *Directory) look(ctx context.Context, id WarehouseID) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	if now == nil || now.rec.version != rec.version {
+	if now == nil || now.absent || now.rec.version != rec.version {
 		before := now
-		if now, err = d.open(ctx, rec); err != nil {
+		now, err = d.open(ctx, rec)
+		switch {
+		case fault.Is(err, CodeStorageTrouble) && fault.KindOf(err) == fault.Busy && ctx.Err() == nil:
+			// Tables can be listed and dropped all the same, and the warehouse with them.
+			if now, err = d.without(rec, err); err != nil {
+				return nil, err
+			}
+		case err != nil:
 			return nil, err
 		}
 		d.retire(before)
@@ -74,6 +85,27 @@ func (d *Directory) look(ctx context.Context, id WarehouseID) (*state, error) {
 		d.retire(now)
 	}
 	return now, nil
+}
+
+// without is a warehouse whose storage cannot be opened, for the reason given.
+func (d *Directory) without(rec *record, reason error) (*state, error) {
+	places, err := rec.storage.roots()
+	if err != nil {
+		return nil, err
+	}
+	mounts := make([]blob.Mount, len(places))
+	for i, l := range places {
+		mounts[i] = blob.Mount{Root: l, Bucket: blob.Absent(reason)}
+	}
+	space, err := blob.NewSpace(mounts...)
+	if err != nil {
+		return nil, err
+	}
+	d.cfg.Logger.Warn("storage of a warehouse is away", "warehouse", rec.name, "error", reason)
+	return &state{rec: rec, absent: true, warehouse: &Warehouse{
+		ID: rec.id, Tenant: rec.tenant, TenantName: rec.tenantName, Name: rec.name, RootURI: string(places[0]), Space: space,
+		TableDefaults: rec.defaults, TableOverrides: rec.overrides, Closing: rec.closing, credentials: rec.credentials.Int64,
+	}}, nil
 }
 
 func (d *Directory) entry(id WarehouseID) *entry {

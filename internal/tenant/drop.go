@@ -25,16 +25,21 @@ func (d *Directory) Drop(ctx context.Context, t ID, name string) error {
 	if err != nil {
 		return noSuch(op, err, name)
 	}
+	return d.drop(ctx, op, rec)
+}
+
+// drop removes the warehouse of a row; not one that has its name by now.
+func (d *Directory) drop(ctx context.Context, op string, rec *record) error {
 	if rec.storage == nil {
 		return fault.New(op, fault.Conflict, CodeDefault, "the default warehouse cannot be dropped")
 	}
 	if d.guard == nil {
 		return unguarded(op)
 	}
-	err = d.db.Tx(ctx, func(tx *sqldb.Tx) error {
+	err := d.db.Tx(ctx, func(tx *sqldb.Tx) error {
 		var id WarehouseID
 		if err := tx.QueryRow(ctx, lockByID, rec.id).Scan(&id); err != nil {
-			return noSuch(op, err, name)
+			return noSuch(op, err, rec.name)
 		}
 		if err := d.guard.Dropping(ctx, tx, Ref{id, rec.tenantName, rec.name}); err != nil {
 			return err

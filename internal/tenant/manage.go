@@ -57,8 +57,8 @@ func (d *Directory) Info(ctx context.Context, t ID, name string) (Info, error) {
 	return d.info(rec)
 }
 
-// Create makes a warehouse. Its storage is opened first, so that a bucket that is not
-// there is a refusal and not a surprise; a store that is away is none.
+// Create makes a warehouse. Its storage is tried first, so that a bucket that is not there
+// and a key that is none are a refusal now and not a surprise in the first purge.
 func (d *Directory) Create(ctx context.Context, t ID, spec Spec) (Info, error) {
 	const op = "tenant.Create"
 	if err := checkName(spec.Name); err != nil {
@@ -151,21 +151,6 @@ func (d *Directory) check(spec StorageSpec, c Credentials) ([]blob.Location, err
 		return nil, fault.New("tenant.check", fault.Unsupported, "", "this server keeps no warehouses besides the default one")
 	}
 	return places, d.cfg.Stores.Check(spec, places)
-}
-
-// try opens storage with credentials that are not stored yet, and closes it again.
-func (d *Directory) try(ctx context.Context, spec StorageSpec, places []blob.Location, c Credentials) error {
-	opened, err := d.cfg.Stores.Open(ctx, spec, places, func(context.Context) (Credentials, error) { return c, nil })
-	if err != nil {
-		if fault.KindOf(err) != fault.Internal {
-			return err
-		}
-		return fault.Wrap("tenant.try", fault.Invalid, CodeStorageTrouble, err, "the storage cannot be opened: is there such a bucket or directory, and may the server use it?")
-	}
-	if opened.Close != nil {
-		return opened.Close()
-	}
-	return nil
 }
 
 func checkTables(defaults, overrides map[string]string) error {

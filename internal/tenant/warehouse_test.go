@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/lethe-project/lethe/internal/blob"
+	"github.com/lethe-project/lethe/internal/blob/faulty"
 	"github.com/lethe-project/lethe/internal/blob/mem"
 	"github.com/lethe-project/lethe/internal/fault"
 	"github.com/lethe-project/lethe/internal/secret"
@@ -36,6 +37,7 @@ type fakeStores struct {
 	closed int
 	// current tells the credentials of the storage that was opened last.
 	current func(context.Context) (tenant.Credentials, error)
+	outage  blob.Class // of every call, when set
 }
 
 func (f *fakeStores) Check(spec tenant.StorageSpec, _ []blob.Location) error {
@@ -54,7 +56,16 @@ func (f *fakeStores) Open(_ context.Context, spec tenant.StorageSpec, places []b
 	f.opened, f.current = append(f.opened, spec.URL), current
 	var mounts []blob.Mount
 	for _, l := range places {
-		mounts = append(mounts, blob.Mount{Root: l, Bucket: mem.New()})
+		bucket := faulty.New(mem.New())
+		switch {
+		case f.outage != blob.Other:
+			bucket.SetOutage(f.outage)
+		case strings.Contains(spec.URL, "denied"):
+			bucket.SetOutage(blob.Denied)
+		case strings.Contains(spec.URL, "away"):
+			bucket.SetOutage(blob.Unavailable)
+		}
+		mounts = append(mounts, blob.Mount{Root: l, Bucket: bucket})
 	}
 	space, err := blob.NewSpace(mounts...)
 	return tenant.Opened{
@@ -408,6 +419,8 @@ func TestRefused(t *testing.T) {
 		{"no kind of store", func(s *tenant.Spec) { s.Storage.URL = "gs://x/y" }, "s3:// or file://"},
 		{"no URL at all", func(s *tenant.Spec) { s.Storage.URL = plain }, "s3:// or file://"},
 		{"the store says no", func(s *tenant.Spec) { s.Storage.URL = "s3://refused" }, "refused"},
+		{"the secret is wrong", func(s *tenant.Spec) { s.Storage.URL = "s3://denied" }, "denies a listing"},
+		{"the store is away", func(s *tenant.Spec) { s.Storage.URL = "s3://away" }, "does not answer"},
 		{"the bucket is missing", func(s *tenant.Spec) { s.Storage.URL = "s3://missing" }, "cannot be opened"},
 		{"two kinds of store", func(s *tenant.Spec) { s.Storage.AllowedLocations = []string{"file:///x"} }, "same kind"},
 		{"overlapping places", func(s *tenant.Spec) { s.Storage.AllowedLocations = []string{"s3://lake"} }, "overlap"},
@@ -441,6 +454,31 @@ func TestRefused(t *testing.T) {
 				t.Errorf("the message shows the secret: %v", err)
 			}
 		})
+	}
+}
+
+// Credentials that the store does not take change nothing; what needs no store changes all
+// the same.
+func TestUpdateIsTried(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	h := open(t, sqldbtest.Servers(t)[0].Open(t, sqldb.Config{}, onlyTenant...))
+	before := must[tenant.Info](t)(h.Create(ctx, h.Tenant(), lake()))
+	newer := lake().Credentials
+	newer.AccessKeyID = "AKIANEWER9999"
+	h.stores.outage = blob.Denied
+	_, err := h.Update(ctx, h.Tenant(), "lake", tenant.Change{Credentials: &newer})
+	if !fault.Is(err, tenant.CodeStorageTrouble) || fault.KindOf(err) != fault.Invalid {
+		t.Errorf("error %v, want trouble of the storage", err)
+	}
+	if after := must[tenant.Info](t)(h.Info(ctx, h.Tenant(), "lake")); after.Version != before.Version || after.Credentials != before.Credentials {
+		t.Errorf("the warehouse is %+v after a refusal, was %+v", after, before)
+	}
+	set := map[string]string{"owner": "me"}
+	must[tenant.Info](t)(h.Update(ctx, h.Tenant(), "lake", tenant.Change{TableDefaults: &set}))
+	h.stores.outage = blob.Other
+	if after := must[tenant.Info](t)(h.Update(ctx, h.Tenant(), "lake", tenant.Change{Credentials: &newer})); after.Credentials == before.Credentials {
+		t.Errorf("the credentials are still %+v", after.Credentials)
 	}
 }
 

@@ -268,7 +268,7 @@ func (h *handler) dropWarehouse(w http.ResponseWriter, r *http.Request) error {
 	default:
 		err = invalid("purge is true or false")
 	}
-	h.auditWarehouse(r.Context(), "drop", name, err)
+	h.auditWarehouse(r.Context(), "drop", name, err, "purge", r.URL.Query().Get("purge") == "true", "job", job)
 	if err != nil {
 		return err
 	}
@@ -281,11 +281,13 @@ func (h *handler) dropWarehouse(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (h *handler) auditWarehouse(ctx context.Context, action, name string, err error) {
+func (h *handler) auditWarehouse(ctx context.Context, action, name string, err error, more ...any) {
 	outcome := "ok"
 	if err != nil {
 		outcome = fault.KindOf(err).String()
 	}
-	h.Logger.InfoContext(ctx, "audit", "action", "warehouse."+action, "principal", h.Principal(ctx), "requestId", h.RequestID(ctx),
-		"tenant", h.Caller(ctx).TenantName, "warehouse", name, "outcome", outcome)
+	h.Logger.InfoContext(ctx, "audit", append([]any{
+		"action", "warehouse." + action, "principal", h.Principal(ctx), "requestId", h.RequestID(ctx),
+		"tenant", h.Caller(ctx).TenantName, "warehouse", name, "outcome", outcome,
+	}, more...)...)
 }

@@ -112,7 +112,7 @@ func TestWarehouseRoutes(t *testing.T) {
 		{name: "update", method: "PATCH", path: "/v1/warehouses/lake", body: `{"storage":{"region":"eu"},"credentials":` + key + `}`, who: ann, status: 200, call: "update lake", audit: "warehouse.update", answer: lakeJSON},
 		{name: "drop", method: "DELETE", path: "/v1/warehouses/lake", who: ann, status: 204, call: "drop lake", audit: "warehouse.drop"},
 		{name: "drop refused", method: "DELETE", path: "/v1/warehouses/lake?purge=false", who: ann, err: conflict, status: 409, call: "drop lake", audit: "outcome=conflict"},
-		{name: "purge", method: "DELETE", path: "/v1/warehouses/lake?purge=true", who: ann, status: 501, audit: "outcome=unsupported"},
+		{name: "purge", method: "DELETE", path: "/v1/warehouses/lake?purge=true", who: ann, status: 501, audit: "outcome=unsupported purge=true"},
 		{name: "a reader", method: "GET", path: "/v1/warehouses", who: reader, status: 403},
 		{name: "a reader drops", method: "DELETE", path: "/v1/warehouses/lake", who: reader, status: 403},
 		{name: "another method", method: "PUT", path: "/v1/warehouses/lake", who: operator, status: 405},

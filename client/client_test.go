@@ -131,6 +131,7 @@ func TestRetry(t *testing.T) {
 		{"network, then well", get, answers{broken, ok}, 2, 0, 100 * time.Millisecond, 200 * time.Millisecond},
 		{"retry after in seconds", get, answers{answer(503, "", "Retry-After", "7"), ok}, 2, 0, 7 * time.Second, 7 * time.Second},
 		{"retry after is clamped", get, answers{answer(429, "", "Retry-After", "86400"), ok}, 2, 0, time.Minute, time.Minute},
+		{"retry after of ages is clamped", get, answers{answer(503, "", "Retry-After", "99999999999"), ok}, 2, 0, time.Minute, time.Minute},
 		{"retry after of nonsense", get, answers{answer(429, "", "Retry-After", "soon"), ok}, 2, 0, 100 * time.Millisecond, 200 * time.Millisecond},
 		{"negative retry after", get, answers{answer(429, "", "Retry-After", "-5"), ok}, 2, 0, 100 * time.Millisecond, 200 * time.Millisecond},
 		{"five requests are all", get, answers{answer(502, ""), answer(502, ""), answer(502, ""), answer(502, ""), answer(504, "")}, 5, 504, 1500 * time.Millisecond, 3 * time.Second},

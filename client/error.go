@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -92,8 +93,9 @@ func readError(resp *http.Response) *Error {
 // retryAfter reads the header in both of its forms: seconds, and a date.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	text := h.Get("Retry-After")
-	if seconds, err := strconv.Atoi(text); err == nil {
-		return max(0, time.Duration(seconds)*time.Second)
+	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil {
+		const most = int64(math.MaxInt64 / time.Second)
+		return time.Duration(min(max(0, seconds), most)) * time.Second
 	}
 	if at, err := http.ParseTime(text); err == nil {
 		return max(0, at.Sub(now))

@@ -23,6 +23,8 @@ type Removed struct {
 	Bytes        int64    `json:"bytes"`
 	Transactions int64    `json:"transactions"`
 	ElapsedMS    int64    `json:"elapsedMs"`
+	// More says that a dry run stopped counting: there is more than that.
+	More bool `json:"more,omitempty"`
 	// InTrash says that what was deleted lies in the trash, as Job, and can be restored.
 	InTrash bool `json:"inTrash,omitempty"`
 }
@@ -90,7 +92,10 @@ func (d Drive) delete(ctx context.Context, path, etag string, req request, r *Re
 		// The try whose answer was lost did it: what was meant is not there any more.
 		return d.lost(ctx, path, etag)
 	}
-	if err == nil && r.Job != "" && r.State == Pending {
+	switch waits := err == nil && r.Job != "" && r.State == Pending; {
+	case waits && !req.query.Has("recursive"):
+		r.InTrash = true // no other plain delete has a job
+	case waits:
 		err = d.trashed(ctx, r)
 	}
 	return *r, removeError(err)
@@ -101,14 +106,14 @@ func (d Drive) lost(ctx context.Context, path, etag string) (Removed, error) {
 	r := Removed{Path: path, State: Succeeded}
 	digits, _, _ := strings.Cut(strings.Trim(etag, `"`), "-")
 	r.Inode, _ = strconv.ParseInt(digits, 10, 64) // 0 when it is no ETag of this server
-	looked := 0
-	for job, err := range d.c.Jobs().List(ctx, JobFilter{Kind: "delete", PageSize: recentJobs}) {
-		if err != nil {
-			return r, err
-		}
-		if looked++; looked > recentJobs {
-			break
-		}
+	var page struct {
+		Jobs []Job `json:"jobs"`
+	}
+	query := url.Values{"kind": {"delete"}, "pageSize": {strconv.Itoa(recentJobs)}}
+	if _, err := d.c.do(ctx, request{method: http.MethodGet, path: "/v1/jobs", query: query, into: &page}); err != nil {
+		return r, err
+	}
+	for _, job := range page.Jobs {
 		if job.Object.Path == path {
 			r.Job, r.State = job.Job, job.State
 			r.InTrash = job.inTrash()
@@ -118,7 +123,8 @@ func (d Drive) lost(ctx context.Context, path, etag string) (Removed, error) {
 	return r, nil
 }
 
-// recentJobs is how many jobs are looked through for one whose name did not arrive.
+// recentJobs is how many jobs are looked through, in one request, for one whose name did not
+// arrive.
 const recentJobs = 100
 
 // trashed marks a delete whose job waits for the end of the trash's retention.
@@ -142,7 +148,7 @@ type RemoveAllOptions struct {
 	IfMatch string
 	// Return gives the job back instead of following it to its end.
 	Return bool
-	// DryRun counts, and deletes nothing.
+	// DryRun counts what there is, and the bytes that would be freed, and deletes nothing.
 	DryRun bool
 	// Progress is told how a job that is followed stands, about once a second; may be nil.
 	Progress func(Job)

@@ -125,6 +125,7 @@ func TestRemove(t *testing.T) {
 			answer(409, `{"error":{"code":"DirectoryNotEmpty","message":"x"}}`),
 			answer(503, ""), answer(200, `{"files":1}`), // the server did nothing, and says so
 			broken, // it may have been done
+			answer(200, `{"files":1,"job":"delete-9","state":"PENDING"}`),
 		}}
 		d, ctx := s.client(t).Drive(), t.Context()
 		if _, err := d.Remove(ctx, "/d", client.ChangeOptions{}); !errors.Is(err, client.ErrDirectoryNotEmpty) || client.StatusOf(err) != 409 {
@@ -135,6 +136,10 @@ func TestRemove(t *testing.T) {
 		}
 		if _, err := d.Remove(ctx, "/f", client.ChangeOptions{}); err == nil || len(s.requests) != 4 {
 			t.Errorf("error %v after %d requests, want the lost delete not sent again", err, len(s.requests))
+		}
+		// Whoever may only delete is told of the trash without a look at the job.
+		if r, err := d.Remove(ctx, "/f", client.ChangeOptions{}); err != nil || !r.InTrash || r.Job != "delete-9" || len(s.requests) != 5 {
+			t.Errorf("%+v, %v after %d requests", r, err, len(s.requests))
 		}
 	})
 }

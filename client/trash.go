@@ -60,10 +60,18 @@ func (t Trash) Restore(ctx context.Context, id, to string) (r Restored, err erro
 	return r, err
 }
 
-// Empty has what id names deleted now, by the job of the same name.
+// Empty has what id names deleted now, by the job of the same name. When an answer was lost
+// and it is not in the trash any more because it is gone, it was this call that did it.
 func (t Trash) Empty(ctx context.Context, id string) (after Trashed, err error) {
-	_, err = t.c.do(ctx, request{method: http.MethodDelete, path: trashPath + "/" + segment(id), into: &after})
-	return after, err
+	_, lost, err := t.c.tell(ctx, request{method: http.MethodDelete, path: trashPath + "/" + segment(id), into: &after})
+	if !lost || StatusOf(err) != http.StatusConflict {
+		return after, err
+	}
+	j, lookErr := t.c.Jobs().Get(ctx, id)
+	if lookErr != nil || j.State != Succeeded {
+		return after, err
+	}
+	return Trashed{ID: id, Kind: j.Object.Type, Path: j.Object.Path, State: j.State, DeletedBy: j.CreatedBy, DeletedAt: j.CreatedAt}, nil
 }
 
 // EmptyAll has everything in the trash deleted now, and returns how much of it there was.

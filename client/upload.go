@@ -133,7 +133,10 @@ func (d Drive) Uploads(ctx context.Context) iter.Seq2[UploadInfo, error] {
 
 // AbortUpload gives an upload up: its parts go, and what it had reserved is free again.
 func (d Drive) AbortUpload(ctx context.Context, id string) error {
-	_, err := d.c.do(ctx, request{method: http.MethodDelete, path: uploadPath(id)})
+	_, lost, err := d.c.tell(ctx, request{method: http.MethodDelete, path: uploadPath(id)})
+	if lost && IsNotFound(err) { // the try whose answer was lost did it
+		return nil
+	}
 	return err
 }
 

@@ -11,6 +11,9 @@ import (
 // copyPath copies within the drive.
 func (t *transfer) copyPath(from, dest string) {
 	e, err := t.drive.Stat(t.ctx, from)
+	if err == nil && e.Path != "" {
+		from = e.Path // a link that is named means what it leads to
+	}
 	switch {
 	case err != nil:
 		t.failed(from, err)

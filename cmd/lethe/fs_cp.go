@@ -21,6 +21,8 @@ type transferFlags struct {
 	Parallel   int       `name:"parallel" default:"8" help:"Files under way at once." placeholder:"N"`
 	PartsAbove byteCount `name:"parts-above" default:"64MiB" help:"Files larger than this are sent in parts." placeholder:"SIZE"`
 	PartSize   byteCount `name:"part-size" default:"16MiB" help:"Size of a part." placeholder:"SIZE"`
+
+	resume bool // uploads that were begun before go on, and one that fails is kept
 }
 
 const maxParallel = 256
@@ -56,7 +58,8 @@ func (b *byteCount) UnmarshalText(text []byte) error {
 
 type fsPutCmd struct {
 	transferFlags
-	Paths []string `arg:"" name:"from-then-to" help:"Local files and directories, - being the standard input; last, the path of the drive, or the directory there to put them into."`
+	Resume bool     `name:"resume" help:"Go on with uploads in parts that were interrupted, and keep them when they are again."`
+	Paths  []string `arg:"" name:"from-then-to" help:"Local files and directories, - being the standard input; last, the path of the drive, or the directory there to put them into."`
 }
 
 // Run sends.
@@ -65,6 +68,7 @@ func (p *fsPutCmd) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
+	p.resume = p.Resume
 	if len(from) == 1 && from[0] == "-" {
 		return p.putStream(ctx, c, to, os.Stdin)
 	}

@@ -105,11 +105,10 @@ func (r *fsRemoveCmd) report(c *console, p string, done client.Removed) error {
 		return c.json(done)
 	}
 	p = printable(p)
-	what := counted(done.Files, "file", "files") + ", " + counted(done.Directories, "directory", "directories")
-	if !r.DryRun { // which does not look at the bytes
-		what += ", " + size(done.Bytes)
-	}
+	what := counted(done.Files, "file", "files") + ", " + counted(done.Directories, "directory", "directories") + ", " + size(done.Bytes)
 	switch {
+	case r.DryRun && done.More:
+		return c.print("Would delete %s: more than %s.", p, what)
 	case r.DryRun:
 		return c.print("Would delete %s: %s.", p, what)
 	case done.InTrash:

@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/lethe-project/lethe/client"
@@ -103,12 +105,7 @@ func (t *transfer) sendFile(ctx context.Context, local, dest string) error {
 	bits := uint32(info.Mode().Perm())
 	var e client.Entry
 	if length > int64(t.flags.PartsAbove) {
-		var arrived int64
-		e, err = t.drive.Upload(ctx, dest, f, length, client.UploadOptions{
-			PartSize: int64(t.flags.PartSize), Parallel: min(t.flags.Parallel, partsAtOnce),
-			Progress: func(n int64) { t.moved(n - arrived); arrived = n },
-		})
-		err = t.abandon(ctx, err)
+		e, err = t.sendParts(ctx, f, length, dest)
 	} else {
 		body := &watched{ReadSeeker: io.NewSectionReader(f, 0, length), moved: t.moved}
 		e, err = t.drive.Put(ctx, dest, body, client.PutOptions{Size: length, Mode: bits})
@@ -120,6 +117,56 @@ func (t *transfer) sendFile(ctx context.Context, local, dest string) error {
 		t.count(tally{Files: 1, Bytes: length})
 	}
 	return err
+}
+
+// sendParts sends a large file, or what is missing of one that was interrupted.
+func (t *transfer) sendParts(ctx context.Context, f io.ReaderAt, length int64, dest string) (client.Entry, error) {
+	var arrived int64
+	opts := client.UploadOptions{
+		PartSize: int64(t.flags.PartSize), Parallel: min(t.flags.Parallel, partsAtOnce),
+		Progress: func(n int64) { t.moved(n - arrived); arrived = n },
+	}
+	if t.flags.resume {
+		var err error
+		if opts.Resume, err = t.begun.find(ctx, t.drive, dest, length); err != nil {
+			return client.Entry{}, err
+		}
+	}
+	e, err := t.drive.Upload(ctx, dest, f, length, opts)
+	if !t.flags.resume {
+		return e, t.abandon(ctx, err)
+	}
+	if _, ok := errors.AsType[*client.UploadError](err); ok {
+		err = fmt.Errorf("%w; what has arrived is kept, --resume goes on with it", err)
+	}
+	return e, err
+}
+
+// begunUploads are those that were open when a transfer first asked.
+type begunUploads struct {
+	once   sync.Once
+	newest map[uploadTo]string // ids
+	err    error
+}
+
+type uploadTo struct {
+	path string
+	size int64
+}
+
+// find is the id of the newest one to a path that has the size of the file; empty if there
+// is none.
+func (b *begunUploads) find(ctx context.Context, drive client.Drive, dest string, length int64) (string, error) {
+	b.once.Do(func() {
+		b.newest = map[uploadTo]string{}
+		for u, err := range drive.Uploads(ctx) { // in the order in which they were begun
+			if b.err = err; err != nil {
+				return
+			}
+			b.newest[uploadTo{u.Path, u.Size}] = u.ID
+		}
+	})
+	return b.newest[uploadTo{dest, length}], b.err
 }
 
 const (

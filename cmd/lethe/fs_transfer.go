@@ -37,6 +37,7 @@ type transfer struct {
 	workers sync.WaitGroup
 	pending sync.WaitGroup // steps that are queued or run
 	meter   *meter
+	begun   begunUploads
 
 	mu    sync.Mutex
 	tally tally

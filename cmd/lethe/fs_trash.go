@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"path"
 	"strings"
 
 	"github.com/lethe-project/lethe/client"
@@ -80,6 +81,8 @@ func (t *fsTrashRestoreCmd) Run(ctx context.Context, c *console) error {
 	switch {
 	case client.CodeOf(err) == "PathExists":
 		return hintError{err, "Restore it to another path with --to."}
+	case client.CodeOf(err) == "NoSuchPath" && to != "":
+		return hintError{err, "Make the directory first: lethe fs mkdir -p " + shell(path.Dir(to))}
 	case client.CodeOf(err) == "NoSuchPath":
 		return hintError{err, "The directory that it was in is gone: restore it to another path with --to."}
 	case client.IsNotFound(err):

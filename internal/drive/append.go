@@ -3,8 +3,12 @@ package drive
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"hash"
 	"io"
+	"strings"
 
 	"github.com/lethe-project/lethe/internal/drive/content"
 	"github.com/lethe-project/lethe/internal/drive/tree"
@@ -19,6 +23,7 @@ const spool = 64 << 10
 type AppendOptions struct {
 	Body    io.Reader
 	Size    int64  // of the body in bytes, -1 when it is not known
+	SHA256  string // expected of the body, in hexadecimal; empty for none
 	IfMatch string // value of an If-Match header; empty for none
 	Actor   string
 }
@@ -31,7 +36,13 @@ func (d *Drive) Append(ctx context.Context, fs tree.FS, path string, opts Append
 	if _, err := parse(op, path); err != nil {
 		return Entry{}, err
 	}
+	if opts.SHA256 != "" {
+		opts.Body = &summed{r: opts.Body, sum: sha256.New(), want: opts.SHA256}
+	}
 	head, err := io.ReadAll(io.LimitReader(opts.Body, spool+1))
+	if fault.Is(err, content.CodeChecksum) {
+		return Entry{}, err
+	}
 	if err != nil {
 		return Entry{}, fault.Wrap(op, fault.Invalid, content.CodeBody, err, "the body ended too soon")
 	}
@@ -91,6 +102,25 @@ func (d *Drive) append(ctx context.Context, fs tree.FS, path string, body io.Rea
 		return Entry{}, d.giveUp(ctx, written, err)
 	}
 	return e, nil
+}
+
+// summed fails at its end, instead, if what was read has another checksum.
+type summed struct {
+	r    io.Reader
+	sum  hash.Hash
+	want string
+}
+
+// Read reads.
+func (s *summed) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	_, _ = s.sum.Write(p[:n]) // never fails
+	if errors.Is(err, io.EOF) {
+		if got := hex.EncodeToString(s.sum.Sum(nil)); !strings.EqualFold(got, s.want) {
+			return 0, fault.New("drive.Append", fault.Unprocessable, content.CodeChecksum, "the body has the SHA-256 %s, not %s", got, s.want)
+		}
+	}
+	return n, err
 }
 
 // checked remembers the error of a reader that stands before others.

@@ -21,6 +21,33 @@ func (d *Drive) Stat(ctx context.Context, fs tree.FS, path string, follow bool) 
 	return entryOf(at.path, at.node), nil
 }
 
+// Head is Stat, following links, with the checksum of a file: a statement more.
+func (d *Drive) Head(ctx context.Context, fs tree.FS, path string) (e Entry, err error) {
+	const op = "drive.Head"
+	p, err := parse(op, path)
+	if err != nil {
+		return Entry{}, err
+	}
+	was := ""
+	err = d.again(ctx, op, func() error {
+		at, err := d.find(ctx, d.db, op, fs, p, true)
+		if err != nil {
+			return err
+		}
+		e = entryOf(at.path, at.node)
+		if at.node.Kind != tree.File {
+			return nil
+		}
+		info, err := d.content.Stat(ctx, d.db, int64(fs), at.node.Content) // ErrGone: it was written anew
+		if errors.Is(err, content.ErrGone) && was == e.ETag() {
+			return fault.New(op, fault.NotFound, CodeNotFound, "the bytes of %s are gone", at.path)
+		}
+		was, e.SHA256 = e.ETag(), info.SHA256
+		return err
+	})
+	return e, err
+}
+
 // PathOf is where a directory is now; visible is false when it is in the trash, or gone.
 func (d *Drive) PathOf(ctx context.Context, fs tree.FS, dir tree.Inode) (path tree.Path, visible bool, err error) {
 	return d.tree.PathOf(ctx, d.db, fs, dir)

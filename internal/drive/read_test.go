@@ -10,6 +10,8 @@ import (
 
 	"github.com/lethe-project/lethe/internal/drive"
 	"github.com/lethe-project/lethe/internal/fault"
+	"github.com/lethe-project/lethe/internal/sqldb"
+	"github.com/lethe-project/lethe/internal/sqldb/sqldbtest"
 )
 
 func TestPathsLeadThroughLinks(t *testing.T) {
@@ -186,6 +188,34 @@ func TestReadRanges(t *testing.T) {
 		r.mkdir(t, "/dir")
 		if got := r.read(t, "/dir"); got != "IsDirectory" {
 			t.Errorf("reading a directory: %s", got)
+		}
+	})
+}
+
+// Head knows the checksum of a file, and does not wait for bytes that are gone for good.
+func TestHead(t *testing.T) {
+	t.Parallel()
+	sqldbtest.Each(t, owners, func(t *testing.T, db *sqldb.DB) {
+		r := setup(t, db, nil)
+		ctx := t.Context()
+		want := r.put(t, "/file", "some bytes that are not kept in a row")
+		r.symlink(t, "/soft", "file")
+		for _, path := range []string{"/file", "/soft"} {
+			if e, err := r.Head(ctx, one, path); err != nil || e.SHA256 != want.SHA256 || e.SHA256 == "" || e.ETag() != want.ETag() || e.Path != "/file" {
+				t.Errorf("%s: %+v, %v, want %+v", path, e, err, want)
+			}
+		}
+		if e, err := r.Head(ctx, one, "/"); err != nil || e.Kind != drive.Directory || e.SHA256 != "" {
+			t.Errorf("/: %+v, %v", e, err)
+		}
+		if _, err := r.Head(ctx, two, "/file"); code(err) != "NotFound" {
+			t.Errorf("another tenant's: %v", err)
+		}
+		if _, err := db.Exec(ctx, "DELETE FROM contents WHERE fs_id = ?", int64(one)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Head(ctx, one, "/file"); code(err) != "NotFound" {
+			t.Errorf("without its bytes: %v", err)
 		}
 	})
 }

@@ -17,13 +17,14 @@ type RemoveResult struct {
 	Path         string
 	Inode        tree.Inode
 	Job          int64  // 0: none was needed
-	State        string // SUCCEEDED, or that of the job
+	State        string // SUCCEEDED, or that of the job: PENDING in the trash
 	Nodes        int64  // files and directories
 	Files        int64
 	Directories  int64
 	Bytes        int64 // freed
 	Transactions int64
 	More         bool // a dry run stopped counting
+	Plain        bool // not a tree: it is gone, or whole in the trash, whatever State says
 	Elapsed      time.Duration
 }
 
@@ -46,6 +47,11 @@ func (d *Drive) Remove(ctx context.Context, fs tree.FS, path string, opts Remove
 	if target.IsRoot() {
 		return RemoveResult{}, isRoot(op)
 	}
+	defer func() {
+		req := removal.Request{FS: fs, Path: target, Actor: opts.Actor, RequestID: opts.RequestID}
+		counts := removal.Counts{Files: res.Files, Directories: res.Directories, Bytes: res.Bytes}
+		d.removal.Log(ctx, req, removal.Result{Inode: res.Inode, Job: job.ID(res.Job), State: job.State(res.State), Counts: counts, Elapsed: time.Since(began)}, err)
+	}()
 	err = d.again(ctx, op, func() error {
 		at, err := d.find(ctx, d.db, op, fs, target, false)
 		if err != nil {
@@ -65,8 +71,10 @@ func (d *Drive) Remove(ctx context.Context, fs tree.FS, path string, opts Remove
 		return RemoveResult{}, err
 	}
 	res.Path, res.State, res.Transactions, res.Elapsed = target.String(), string(job.Succeeded), 1, time.Since(began)
-	res.Nodes = res.Files + res.Directories
-	d.log.DebugContext(ctx, "removed", "drive", int64(fs), "path", res.Path, "inode", int64(res.Inode), "job", res.Job, "actor", opts.Actor, "request", opts.RequestID)
+	if res.Job != 0 {
+		res.State = string(job.Pending) // it lies in the trash
+	}
+	res.Nodes, res.Plain = res.Files+res.Directories, true
 	return res, nil
 }
 
@@ -215,7 +223,7 @@ func (d *Drive) RemoveAll(ctx context.Context, fs tree.FS, path string, opts Rem
 	}
 	res := RemoveResult{
 		Path: target.String(), Inode: done.Inode, Job: int64(done.Job), State: string(done.State), Nodes: done.Counts.Nodes(), Files: done.Counts.Files,
-		Directories: done.Counts.Directories, Bytes: done.Counts.Bytes, Transactions: done.Counts.Transactions, More: done.More, Elapsed: done.Elapsed,
+		Directories: done.Counts.Directories, Bytes: done.Counts.Bytes, Transactions: done.Counts.Transactions, More: done.More, Plain: done.Plain, Elapsed: done.Elapsed,
 	}
 	if !opts.DryRun {
 		d.tree.TouchDirectory(ctx, fs, at.dir)

@@ -122,17 +122,21 @@ func TestRemoveIntoTheTrash(t *testing.T) {
 		var got []string
 		for _, path := range []string{"/file", "/dir"} {
 			res, err := r.Remove(ctx, one, path, drive.RemoveOptions{Actor: "ann"})
-			got = append(got, fmt.Sprint(path, " ", code(err), " ", res.Job != 0))
+			got = append(got, fmt.Sprint(path, " ", code(err), " ", res.Job != 0, " ", res.State, " ", res.Plain))
 		}
+		r.put(t, "/file2", "bytes")
+		file, err := r.RemoveAll(ctx, one, "/file2", drive.RemoveAllOptions{Actor: "ann"})
+		got = append(got, fmt.Sprint("/file2 ", code(err), " ", file.Job != 0, " ", file.State, " ", file.Plain))
 		res, err := r.RemoveAll(ctx, one, "/tree", drive.RemoveAllOptions{Actor: "ann", Async: true})
-		got = append(got, fmt.Sprint("/tree ", code(err), " ", res.Job != 0, " ", res.State))
-		if diff := cmp.Diff([]string{"/file ok true", "/dir ok false", "/tree ok true PENDING"}, got); diff != "" {
+		got = append(got, fmt.Sprint("/tree ", code(err), " ", res.Job != 0, " ", res.State, " ", res.Plain))
+		want := []string{"/file ok true PENDING true", "/dir ok false SUCCEEDED true", "/file2 ok true PENDING true", "/tree ok true PENDING false"}
+		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
 		if got := r.names(t, "/"); got != "" {
 			t.Errorf("left: %s", got)
 		}
-		if u, err := r.Usage(ctx, one); err != nil || u.Bytes != 9 || u.Files != 2 {
+		if u, err := r.Usage(ctx, one); err != nil || u.Bytes != 14 || u.Files != 3 {
 			t.Errorf("the trash counts: %+v, %v", u, err)
 		}
 		r.agree(t)

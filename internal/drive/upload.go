@@ -203,10 +203,25 @@ type CompleteOptions struct {
 
 // CompleteUpload makes the file. The directory that the upload is bound to must be alive
 // and visible, else it is fault.Conflict: an upload never resurrects a tree. An upload
-// that could not be completed stays open.
+// that could not be completed stays open. One that was completed before is that, whatever
+// the condition: who lost the answer asks again, and the file that is there now is its own.
 func (d *Drive) CompleteUpload(ctx context.Context, fs tree.FS, id string, opts CompleteOptions) (e Entry, created bool, err error) {
+	e, created, err = d.completeUpload(ctx, fs, id, opts)
+	if fault.KindOf(err) != fault.Precondition {
+		return e, created, err
+	}
+	if u, lookErr := d.content.Upload(ctx, d.db, int64(fs), id); lookErr == nil && u.Ended() != nil {
+		err = u.Ended()
+	}
+	return Entry{}, false, err
+}
+
+func (d *Drive) completeUpload(ctx context.Context, fs tree.FS, id string, opts CompleteOptions) (e Entry, created bool, err error) {
 	const op = "drive.CompleteUpload"
 	u, err := d.content.Upload(ctx, d.db, int64(fs), id)
+	if err == nil {
+		err = u.Ended()
+	}
 	if err != nil {
 		return Entry{}, false, err
 	}

@@ -119,6 +119,31 @@ func TestUpload(t *testing.T) {
 	})
 }
 
+// Of two requests to complete one upload the slower learns that it is done, and not that the
+// file is there already: it is its own.
+func TestCompletedByItsTwin(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, r *room) {
+		id := r.begin(t, "/file", 5)
+		r.part(t, id, 1, "bytes")
+		opts := drive.CompleteOptions{IfNoneMatchAny: true}
+		var twin error
+		first := true
+		r.steps.set(func(op, point string) error {
+			if first && op == "drive.CompleteUpload" && point == "resolved" {
+				first = false
+				_, _, twin = r.CompleteUpload(t.Context(), one, id, opts)
+			}
+			return nil
+		})
+		_, _, err := r.CompleteUpload(t.Context(), one, id, opts)
+		r.steps.set(nil)
+		if twin != nil || code(err) != "UploadCompleted" || r.read(t, "/file") != "bytes" {
+			t.Errorf("one %v, the other %v", twin, err)
+		}
+	})
+}
+
 // An upload belongs to the directory in which it was begun, wherever that goes.
 func TestUploadFollowsItsDirectory(t *testing.T) {
 	t.Parallel()

@@ -27,7 +27,7 @@ type CompleteOptions struct {
 func (s *Store) Complete(ctx context.Context, fs int64, id string, opts CompleteOptions) (Pending, Upload, error) {
 	u, err := s.Upload(ctx, s.db, fs, id)
 	if err == nil {
-		err = u.open()
+		err = u.Ended()
 	}
 	if err != nil {
 		return Pending{}, Upload{}, err

@@ -76,7 +76,7 @@ func (s *Store) PutPart(ctx context.Context, fs int64, id string, number int, so
 	}
 	u, err := s.Upload(ctx, s.db, fs, id)
 	if err == nil {
-		err = u.open()
+		err = u.Ended()
 	}
 	if err != nil {
 		return Part{}, err
@@ -148,7 +148,7 @@ func (s *Store) storePart(ctx context.Context, fs int64, b *body) (key blob.Key,
 func (s *Store) namePart(ctx context.Context, tx *sqldb.Tx, fs int64, id string, p Part) error {
 	u, err := readUpload(ctx, tx, holdUpload, fs, id)
 	if err == nil {
-		err = u.open()
+		err = u.Ended()
 	}
 	if err != nil {
 		return err

@@ -192,8 +192,9 @@ func scanUpload(row interface{ Scan(dest ...any) error }, fs int64) (Upload, err
 	return u, err
 }
 
-// open returns why an upload takes nothing any more.
-func (u Upload) open() error {
+// Ended says why an upload takes nothing any more: it was completed, or aborted. Nil while it
+// is open.
+func (u Upload) Ended() error {
 	switch u.State {
 	case Completed, closed:
 		return fault.New("content.Upload", fault.Conflict, CodeUploadCompleted, "the upload is completed")
@@ -218,7 +219,7 @@ func (s *Store) endUpload(ctx context.Context, tx *sqldb.Tx, fs int64, id string
 	}
 	u, err := readUpload(ctx, tx, selectUpload, fs, id)
 	if err == nil {
-		err = u.open()
+		err = u.Ended()
 	}
 	if err == nil {
 		err = ErrChanged
@@ -234,7 +235,7 @@ func (s *Store) Abort(ctx context.Context, tx *sqldb.Tx, fs int64, id string) (r
 		return 0, err
 	}
 	if u.State == Completed {
-		return 0, u.open()
+		return 0, u.Ended()
 	}
 	n, err := tx.Exec(ctx, endUpload, string(Aborted), fs, id) // also one whose time is over
 	if err != nil {

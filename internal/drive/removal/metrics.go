@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/lethe-project/lethe/internal/fault"
 	"github.com/lethe-project/lethe/internal/job"
 )
 
@@ -63,16 +64,18 @@ func (m *Removal) ended(row job.Row) {
 	}
 }
 
-// logged writes the line of a delete that a request made. A sweep that it waited for
-// writes its own.
-func (m *Removal) logged(ctx context.Context, req Request, res Result, err error) {
+// Log writes the line of a delete that a request made, recursive or plain. A sweep that the
+// request waited for writes its own.
+func (m *Removal) Log(ctx context.Context, req Request, res Result, err error) {
 	outcome := "ok"
 	switch {
+	case fault.Is(err, CodeNotEmpty):
+		outcome = "not_empty"
 	case err != nil:
 		outcome = "error"
 	case res.Job != 0 && res.State == job.Succeeded:
 		return
-	case res.State != job.Succeeded:
+	case res.State != job.Succeeded && m.cfg.TrashRetention <= 0: // into the trash is all that was asked for
 		outcome = "incomplete"
 	}
 	args := []any{

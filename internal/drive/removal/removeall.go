@@ -36,6 +36,7 @@ type Result struct {
 	Inode   tree.Inode
 	Job     job.ID // 0: none was needed
 	State   job.State
+	Plain   bool // it was a file or symbolic link: it is gone, or whole in the trash
 	Counts  Counts
 	More    bool // a dry run stopped counting
 	Elapsed time.Duration
@@ -52,7 +53,7 @@ func (m *Removal) RemoveAll(ctx context.Context, req Request) (res Result, err e
 	defer func() {
 		res.Path, res.Elapsed = req.Path.String(), time.Since(began)
 		if !req.DryRun {
-			m.logged(ctx, req, res, err)
+			m.Log(ctx, req, res, err)
 		}
 	}()
 	if req.Path.IsRoot() {
@@ -65,7 +66,7 @@ func (m *Removal) RemoveAll(ctx context.Context, req Request) (res Result, err e
 	node := at.Last()
 	res.Inode = node.Inode
 	if req.DryRun {
-		res.Counts, res.More, err = m.count(ctx, req.FS, node, maxCounted)
+		res.Counts, res.More, err = m.dryRun(ctx, req.FS, node)
 		return res, err
 	}
 	if node.Kind != tree.Directory {
@@ -117,7 +118,7 @@ func (m *Removal) await(ctx context.Context, req Request, res Result) (Result, e
 // tryFast reports whether the tree is gone.
 func (m *Removal) tryFast(ctx context.Context, req Request, node tree.Node, res *Result) (bool, error) {
 	// Counted before anything is locked: a big tree costs two reads more, not the locks.
-	_, more, err := m.count(ctx, req.FS, node, m.cfg.BatchSize)
+	_, more, err := m.count(ctx, req.FS, node, m.cfg.BatchSize, nil)
 	if err != nil || more {
 		return false, err
 	}
@@ -161,7 +162,10 @@ func (m *Removal) removeFile(ctx context.Context, req Request, res Result) (Resu
 			})
 		}, m.confirmFile(req, &res))
 	})
-	res.State = job.Succeeded
+	res.Plain, res.State = true, job.Succeeded
+	if res.Job != 0 {
+		res.State = job.Pending // it lies in the trash
+	}
 	return res, err
 }
 
@@ -250,35 +254,4 @@ func moved(err error) bool {
 // incomplete is ErrDeleteIncomplete with its cause.
 func incomplete(cause error) error {
 	return errors.Join(ErrDeleteIncomplete, cause)
-}
-
-// count counts a tree with plain reads, up to limit nodes.
-func (m *Removal) count(ctx context.Context, fs tree.FS, node tree.Node, limit int) (counts Counts, more bool, err error) {
-	if node.Kind != tree.Directory {
-		return Counts{Files: 1, Bytes: node.Size}, false, nil
-	}
-	counts.Directories = 1
-	for todo := []tree.Inode{node.Inode}; len(todo) > 0; {
-		part := todo[max(0, len(todo)-m.batch):]
-		todo = todo[:len(todo)-len(part)]
-		part = sortedSet(part)
-		room := limit - int(counts.Nodes())
-		entries, err := m.tree.Children(ctx, m.db, fs, part, room+1)
-		if err != nil {
-			return counts, false, err
-		}
-		more = len(entries) > room
-		for _, e := range entries[:min(len(entries), room)] {
-			if e.Dir {
-				counts.Directories++
-				todo = append(todo, e.Inode)
-			} else {
-				counts.Files++
-			}
-		}
-		if more {
-			return counts, true, nil
-		}
-	}
-	return counts, false, nil
 }

@@ -112,6 +112,9 @@ func (a *audit) rehang(ctx context.Context, tx *sqldb.Tx, dir tree.Inode) (int, 
 	if err != nil {
 		return 0, err
 	}
+	if err := a.holdParents(ctx, tx, named); err != nil {
+		return 0, err
+	}
 	for _, e := range named { // a name that led nowhere
 		if err := m.tree.RemoveDentry(ctx, tx, a.fs, tree.Node{Parent: e.Parent, Name: e.Name, Inode: dir}); err != nil {
 			return 0, err
@@ -122,6 +125,29 @@ func (a *audit) rehang(ctx context.Context, tx *sqldb.Tx, dir tree.Inode) (int, 
 		return 0, err
 	}
 	return len(entries), m.tree.Insert(ctx, tx, a.fs, tree.Node{Parent: tree.Trash, Name: entryName(id), Inode: dir, Kind: tree.Directory, Mode: 0o755})
+}
+
+// holdParents holds the directories that entries are in, as whoever removes an entry does,
+// where they are there.
+func (a *audit) holdParents(ctx context.Context, tx *sqldb.Tx, entries []tree.Entry) error {
+	var parents []tree.Inode
+	for _, e := range entries {
+		if e.Parent != tree.Trash {
+			parents = append(parents, e.Parent)
+		}
+	}
+	if len(parents) == 0 {
+		return nil
+	}
+	there, err := a.m.tree.Present(ctx, tx, a.fs, parents)
+	if err != nil {
+		return err
+	}
+	parents = slices.DeleteFunc(parents, func(p tree.Inode) bool { return !there[p] })
+	if len(parents) == 0 {
+		return nil
+	}
+	return a.m.tree.LockShared(ctx, tx, a.fs, parents...)
 }
 
 // inodePage looks for inodes that no entry names.

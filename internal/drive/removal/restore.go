@@ -29,9 +29,25 @@ func (m *Removal) Restore(ctx context.Context, fs tree.FS, id job.ID, to *tree.P
 		return m.db.Tx(ctx, func(tx *sqldb.Tx) (err error) {
 			back, err = m.restore(ctx, tx, fs, id, to, actor)
 			return err
-		})
+		}, m.confirmRestored(fs, id, &back))
 	})
-	return back, err
+	if err != nil {
+		return Restored{}, err
+	}
+	return back, nil
+}
+
+// confirmRestored reads an ambiguous commit back by the time that the transaction wrote into
+// the job's row: another restore has another one. The move lock waits for the transaction if
+// it is still being decided.
+func (m *Removal) confirmRestored(fs tree.FS, id job.ID, back *Restored) sqldb.Option {
+	return sqldb.Confirm(func(ctx context.Context, tx *sqldb.Tx) (bool, error) {
+		if err := m.tree.MoveLock(ctx, tx, fs, true); err != nil {
+			return false, err
+		}
+		j, err := m.jobOf(ctx, tx, fs, id)
+		return err == nil && j.RestoredAt != 0 && j.RestoredAt == back.Job.RestoredAt, err
+	})
 }
 
 func (m *Removal) restore(ctx context.Context, tx *sqldb.Tx, fs tree.FS, id job.ID, to *tree.Path, actor string) (back Restored, err error) {

@@ -43,6 +43,7 @@ type world struct {
 
 	db      *sqldb.DB
 	commits *atomic.Int64
+	lose    *atomic.Int64 // answers to commits that are lost from now on
 	tree    *tree.Tree
 	content *content.Store
 	feed    *feed.Store
@@ -65,9 +66,12 @@ func each(t *testing.T, cfg removal.Config, fn func(t *testing.T, w *world)) {
 
 func newWorld(t *testing.T, s sqldbtest.Server, cfg removal.Config) *world {
 	t.Helper()
-	w := &world{t: t, fs: 11, other: 12, commits: &atomic.Int64{}, bucket: mem.New()}
+	w := &world{t: t, fs: 11, other: 12, commits: &atomic.Int64{}, lose: &atomic.Int64{}, bucket: mem.New()}
 	w.db = s.Open(t, sqldb.Config{LockWait: 20 * time.Second, MaxConns: 12, Hooks: sqldb.Hooks{AfterCommit: func(context.Context) error {
 		w.commits.Add(1)
+		if w.lose.Add(-1) >= 0 {
+			return errors.New("the answer was lost")
+		}
 		return nil
 	}}}, owners...)
 	w.tree = tree.New(w.db)

@@ -78,15 +78,21 @@ func (m *Removal) EmptyAll(ctx context.Context, fs tree.FS) (n int, err error) {
 		}
 		var waiting sqldb.IDs
 		for _, j := range list {
-			if j.State == job.Pending {
+			switch j.State {
+			case job.Pending:
 				waiting = append(waiting, int64(j.ID))
 				continue
+			case job.Running: // it is going already
+				continue
+			case job.Failed, job.Cancelled, job.Succeeded:
 			}
-			switch _, err := m.Empty(ctx, fs, j.ID); {
-			case err == nil:
+			switch _, err := m.Empty(ctx, fs, j.ID); fault.KindOf(err) {
+			case fault.Conflict, fault.NotFound: // that one was restored, or went, meanwhile
+			default:
+				if err != nil {
+					return n, err
+				}
 				n++
-			case fault.KindOf(err) != fault.Conflict: // that one was restored, or went, meanwhile
-				return n, err
 			}
 		}
 		if len(waiting) > 0 {

@@ -7,13 +7,15 @@ import (
 	"github.com/lethe-project/lethe/internal/sqldb"
 )
 
-// What only the trash and the reconciler need: they look at rows that no path leads to.
+// What only the trash, the reconciler and a dry run need: the first two look at rows that no
+// path leads to.
 // named asks for a column that the index does not have, and for no DISTINCT: MariaDB would
 // rather read all of a drive in an index that answers alone.
 const (
 	parentsAfter sqldb.Statement = "SELECT parent_id FROM file_nodes {key} WHERE fs_id = ? AND parent_id > ? ORDER BY parent_id, name LIMIT ?"
 	inodesAfter  sqldb.Statement = "SELECT inode_id, kind FROM inodes {key} WHERE fs_id = ? AND inode_id > ? ORDER BY inode_id LIMIT ?"
 	present      sqldb.Statement = "SELECT inode_id FROM inodes {key} WHERE {keys:fs_id,inode_id}"
+	sizes        sqldb.Statement = "SELECT inode_id, size, nlink FROM inodes {key} WHERE {keys:fs_id,inode_id}"
 	named        sqldb.Statement = "SELECT inode_id FROM file_nodes {index:file_nodes_inode} WHERE {keys:fs_id,inode_id} AND inode_id > 0{on mysql} AND is_directory >= 0{end}"
 	entryIs      sqldb.Statement = "SELECT COUNT(*) FROM file_nodes {key} WHERE fs_id = ? AND parent_id = ? AND name = ? AND inode_id = ?"
 
@@ -46,6 +48,20 @@ func (t *Tree) InodesAfter(ctx context.Context, r sqldb.Reader, fs FS, after Ino
 // Present returns those of ids that are inodes.
 func (t *Tree) Present(ctx context.Context, r sqldb.Reader, fs FS, ids []Inode) (map[Inode]bool, error) {
 	return t.having(ctx, r, present, fs, ids)
+}
+
+// Sizes reads inodes without a lock: their ids, sizes and numbers of links. Those that are
+// not there any more are left out.
+func (t *Tree) Sizes(ctx context.Context, r sqldb.Reader, fs FS, ids []Inode) (nodes []Node, err error) {
+	err = chunks(t.db.Dialect(), sorted(ids), func(part sqldb.IDs) error {
+		return each(ctx, r, sizes, []any{int64(fs), part}, func(rows *sql.Rows) error {
+			var n Node
+			err := rows.Scan(&n.Inode, &n.Size, &n.NLink)
+			nodes = append(nodes, n)
+			return err
+		})
+	})
+	return nodes, err
 }
 
 // Named returns those of ids that some entry names.

@@ -131,14 +131,3 @@ func mode(text string) (uint32, error) {
 	}
 	return uint32(n), nil
 }
-
-// only reports that If-None-Match is *; no other value means anything to a change.
-func (c *call) noneMatch() (bool, error) {
-	switch strings.TrimSpace(c.r.Header.Get("If-None-Match")) {
-	case "":
-		return false, nil
-	case "*":
-		return true, nil
-	}
-	return false, invalid("a change takes If-None-Match: * only")
-}

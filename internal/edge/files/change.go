@@ -20,7 +20,7 @@ func (e *edge) put(c *call) error {
 	if c.r.Header.Get("Content-Range") != "" { // RFC 9110 section 14.5
 		return invalid("a PUT writes the whole file: send parts through /v1/uploads")
 	}
-	opts := drive.PutOptions{Body: e.body(c), Size: c.r.ContentLength, IfMatch: c.r.Header.Get("If-Match"), Actor: c.principal.Name}
+	opts := drive.PutOptions{Body: e.body(c), Size: c.r.ContentLength, IfMatch: c.ifMatch(), Actor: c.principal.Name}
 	if opts.SHA256, err = checksum(c.r.Header); err != nil {
 		return err
 	}
@@ -60,6 +60,16 @@ var operations = map[string]func(*edge, *call) error{
 	"tag":     (*edge).tag,
 }
 
+// untaken are conditions that mean nothing to an operation: what is made is new, and what is
+// changed is there.
+var untaken = map[string][]string{
+	"append":  {"If-None-Match"},
+	"chmod":   {"If-None-Match"},
+	"mkdir":   {"If-Match"},
+	"symlink": {"If-Match"},
+	"tag":     {"If-None-Match"},
+}
+
 func operationNames() string {
 	names := make([]string, 0, len(operations))
 	for name := range operations {
@@ -70,15 +80,19 @@ func operationNames() string {
 }
 
 func (e *edge) operate(c *call) error {
-	do, ok := operations[c.query.Get("op")]
+	op := c.query.Get("op")
+	do, ok := operations[op]
 	if !ok {
-		return invalid("op %q is none of %s", c.query.Get("op"), operationNames())
+		return invalid("op %q is none of %s", op, operationNames())
+	}
+	if err := c.refuse(untaken[op]...); err != nil {
+		return err
 	}
 	return do(e, c)
 }
 
 func (e *edge) change(c *call) drive.Change {
-	return drive.Change{IfMatch: c.r.Header.Get("If-Match"), Actor: c.principal.Name}
+	return drive.Change{IfMatch: c.ifMatch(), Actor: c.principal.Name}
 }
 
 // appendTo adds the request's body to the end of a file.
@@ -87,9 +101,11 @@ func (e *edge) appendTo(c *call) error {
 	if err != nil {
 		return err
 	}
-	entry, err := e.Drive.Append(ctx, c.fs, p, drive.AppendOptions{
-		Body: e.body(c), Size: c.r.ContentLength, IfMatch: c.r.Header.Get("If-Match"), Actor: c.principal.Name,
-	})
+	opts := drive.AppendOptions{Body: e.body(c), Size: c.r.ContentLength, IfMatch: c.ifMatch(), Actor: c.principal.Name}
+	if opts.SHA256, err = checksum(c.r.Header); err != nil {
+		return err
+	}
+	entry, err := e.Drive.Append(ctx, c.fs, p, opts)
 	if err != nil {
 		return err
 	}
@@ -113,9 +129,16 @@ func (e *edge) mkdir(c *call) error {
 	if opts.Mode, err = mode(body.Mode); err != nil {
 		return err
 	}
-	entry, created, err := e.Drive.Mkdir(ctx, c.fs, p, opts)
+	mustBeNew, err := c.noneMatch()
 	if err != nil {
 		return err
+	}
+	entry, created, err := e.Drive.Mkdir(ctx, c.fs, p, opts)
+	switch {
+	case err != nil:
+		return replaced(mustBeNew, err)
+	case mustBeNew && !created:
+		return fault.New("files.mkdir", fault.Precondition, "", "the directory is there already")
 	}
 	e.changed(c, entry, created)
 	return nil
@@ -132,9 +155,13 @@ func (e *edge) symlink(c *call) error {
 	if err := e.decode(c, &body); err != nil {
 		return err
 	}
-	entry, err := e.Drive.Symlink(ctx, c.fs, p, body.Target, e.change(c))
+	mustBeNew, err := c.noneMatch()
 	if err != nil {
 		return err
+	}
+	entry, err := e.Drive.Symlink(ctx, c.fs, p, body.Target, e.change(c))
+	if err != nil {
+		return replaced(mustBeNew, err)
 	}
 	e.changed(c, entry, true)
 	return nil
@@ -163,14 +190,6 @@ func (e *edge) to(c *call, here, there []tenant.Action) (ctx context.Context, fr
 	return ctx, from, p.String(), checkTo(p.String())
 }
 
-// replaced turns a taken name into the condition that If-None-Match: * stated.
-func replaced(noReplace bool, err error) error {
-	if noReplace && fault.Is(err, drive.CodeAlreadyExists) {
-		return fault.Wrap("files.replaced", fault.Precondition, "", err, "there is something at the destination")
-	}
-	return err
-}
-
 // rename takes a name away and gives another. To whom the old place may not be written
 // and deleted in, it may not be renamed from.
 func (e *edge) rename(c *call) error {
@@ -182,7 +201,7 @@ func (e *edge) rename(c *call) error {
 	if err != nil {
 		return err
 	}
-	entry, err := e.Drive.Rename(ctx, c.fs, from, to, drive.RenameOptions{IfMatch: c.r.Header.Get("If-Match"), NoReplace: noReplace, Actor: c.principal.Name})
+	entry, err := e.Drive.Rename(ctx, c.fs, from, to, drive.RenameOptions{IfMatch: c.ifMatch(), NoReplace: noReplace, Actor: c.principal.Name})
 	if err != nil {
 		return replaced(noReplace, err)
 	}
@@ -199,7 +218,7 @@ func (e *edge) copyTo(c *call) error {
 	if err != nil {
 		return err
 	}
-	entry, created, err := e.Drive.Copy(ctx, c.fs, from, to, drive.CopyOptions{IfMatch: c.r.Header.Get("If-Match"), NoReplace: noReplace, Actor: c.principal.Name})
+	entry, created, err := e.Drive.Copy(ctx, c.fs, from, to, drive.CopyOptions{IfMatch: c.ifMatch(), NoReplace: noReplace, Actor: c.principal.Name})
 	if err != nil {
 		return replaced(noReplace, err)
 	}
@@ -213,9 +232,13 @@ func (e *edge) link(c *call) error {
 	if err != nil {
 		return err
 	}
-	entry, err := e.Drive.Link(ctx, c.fs, from, to, e.change(c))
+	noReplace, err := c.noneMatch()
 	if err != nil {
 		return err
+	}
+	entry, err := e.Drive.Link(ctx, c.fs, from, to, e.change(c))
+	if err != nil {
+		return replaced(noReplace, err)
 	}
 	e.changed(c, entry, true)
 	return nil
@@ -259,7 +282,7 @@ func (e *edge) tag(c *call) error {
 	if err := e.decode(c, &body); err != nil {
 		return err
 	}
-	tags, err := e.Drive.Tag(ctx, c.fs, p, drive.TagOptions{Set: body.Set, Remove: body.Remove, IfMatch: c.r.Header.Get("If-Match"), Actor: c.principal.Name})
+	tags, err := e.Drive.Tag(ctx, c.fs, p, drive.TagOptions{Set: body.Set, Remove: body.Remove, IfMatch: c.ifMatch(), Actor: c.principal.Name})
 	if err != nil {
 		return err
 	}

@@ -100,8 +100,32 @@ func (e *edge) recovered(c *call) {
 		panic(p)
 	}
 	e.Logger.ErrorContext(c.ctx(), "panic in a handler", "requestId", e.RequestID(c.ctx()), "panic", p, "path", c.r.URL.Path)
+	if w, ok := c.w.(*begun); ok && w.yes {
+		panic(http.ErrAbortHandler) // the status is sent; only a broken connection tells the client
+	}
 	e.fail(c, fault.New("files", fault.Internal, "", "internal error"))
 }
+
+// begun knows whether an answer has begun: then it cannot become another one.
+type begun struct {
+	http.ResponseWriter
+	yes bool
+}
+
+// WriteHeader begins the answer.
+func (b *begun) WriteHeader(status int) {
+	b.yes = true
+	b.ResponseWriter.WriteHeader(status)
+}
+
+// Write begins the answer, unless it has begun.
+func (b *begun) Write(p []byte) (int, error) {
+	b.yes = true
+	return b.ResponseWriter.Write(p)
+}
+
+// Unwrap is for http.ResponseController.
+func (b *begun) Unwrap() http.ResponseWriter { return b.ResponseWriter }
 
 // write sends a JSON body.
 func (e *edge) write(c *call, status int, body any) {

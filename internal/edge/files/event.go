@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -166,7 +167,8 @@ func (s *stream) run(ctx context.Context) error {
 }
 
 // shown returns what of an event the caller may see: paths outside its scope or its
-// token's grants are left out, and a rename across the border is a create or a remove.
+// token's grants are left out, and a rename across the border is a create or a remove. One of
+// a directory above what is looked at takes all of it away, or brings it: a reset.
 func (s *stream) shown(ev feed.Event) (eventBody, bool) {
 	b := eventBody{Kind: ev.Kind, Path: ev.Path, From: ev.From, Parent: ev.Parent, Inode: ev.Inode, Revision: ev.Revision, Actor: ev.Actor, At: time.UnixMilli(ev.At).UTC()}
 	if ev.Kind == feed.Reset {
@@ -174,6 +176,9 @@ func (s *stream) shown(ev feed.Event) (eventBody, bool) {
 			b.Path = s.scope
 		}
 		return b, below(b.Path, s.scope) && s.call.covers(b.Path)
+	}
+	if ev.Kind == feed.Rename && (s.above(ev.Path) || s.above(ev.From)) {
+		return eventBody{Kind: feed.Reset, Path: s.scope, At: b.At}, true
 	}
 	visible := func(path string) bool {
 		return path != "" && below(path, s.scope) && s.call.principal.MayDrive(tenant.Read, path)
@@ -189,6 +194,20 @@ func (s *stream) shown(ev feed.Event) (eventBody, bool) {
 		return b, true
 	}
 	return b, false
+}
+
+// above reports whether a path leads to what is looked at, and is not part of it.
+func (s *stream) above(path string) bool {
+	if path == "" {
+		return false
+	}
+	if path != s.scope && below(s.scope, path) {
+		return true
+	}
+	p := s.call.principal
+	return slices.ContainsFunc(p.Grants, func(g tenant.Grant) bool {
+		return g.Drive != "" && g.Drive != path && below(g.Drive, path) && below(g.Drive, s.scope) && p.MayDrive(tenant.Read, g.Drive) && !p.MayDrive(tenant.Read, path)
+	})
 }
 
 func (s *stream) event(id int64, body eventBody) error {

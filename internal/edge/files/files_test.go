@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -90,6 +91,30 @@ func TestChecksum(t *testing.T) {
 		b.do("PUT", "/v1/fs/bad", "abc", c.header, c.value).want(c.status)
 		b.do("GET", "/v1/fs/bad", "").want(404)
 	}
+}
+
+// TestHead: HEAD says what GET says.
+func TestHead(t *testing.T) {
+	t.Parallel()
+	b := open(t, options{inline: 4})
+	for _, text := range []string{"", "tiny", "larger than that"} {
+		path := "/v1/fs/f" + strconv.Itoa(len(text)) + ".txt"
+		b.do("PUT", path, text).want(201)
+		for _, h := range [][]string{nil, {"If-None-Match", "*"}} {
+			get, head := b.do("GET", path, "", h...), b.do("HEAD", path, "", h...)
+			get.header.Del("Date")
+			head.header.Del("Date")
+			if diff := cmp.Diff(get.header, head.header); diff != "" || get.status != head.status {
+				t.Errorf("%s: %d and %d (-GET +HEAD):\n%s", path, get.status, head.status, diff)
+			}
+			if head.status == 200 && head.header.Get("X-Lethe-Sha256") == "" {
+				t.Errorf("%s has no checksum", path)
+			}
+		}
+	}
+	b.do("POST", "/v1/fs/dir?op=mkdir", "").want(201)
+	b.do("HEAD", "/v1/fs/dir", "").want(200)
+	b.do("HEAD", "/v1/fs/none", "").want(404)
 }
 
 func TestRanges(t *testing.T) {
@@ -366,6 +391,16 @@ func TestUploads(t *testing.T) {
 	b.do("POST", target+"/complete", `{"sha256":"`+strings.Repeat("0", 64)+`"}`).want(422)
 	b.do("POST", target+"/complete", "").want(201)
 	b.do("GET", "/v1/fs/up/file.bin", "").want(200).text(part + "1" + part + "2" + part + "3")
+	// Asked again, because the answer was lost: it is done, whatever the condition.
+	for _, h := range [][]string{nil, {"If-None-Match", "*"}, {"If-Match", `"1-1"`}} {
+		b.do("POST", target+"/complete", "", h...).want(409, "UploadCompleted")
+	}
+	b.do("POST", "/v1/uploads", `{"path":"/up/none"}`).want(201).decode(&up)
+	b.do("PUT", "/v1/uploads/"+up.ID+"/parts/1", "x").want(200)
+	b.do("POST", "/v1/uploads/"+up.ID+"/complete", `{"parts":[]}`).want(400, "InvalidPart")
+	b.put("/up/none", "mine")
+	b.do("POST", "/v1/uploads/"+up.ID+"/complete", "", "If-None-Match", "*").want(412)
+	b.do("DELETE", "/v1/uploads/"+up.ID, "").want(204)
 	for _, c := range []struct {
 		method, target, body string
 		status               int
@@ -575,6 +610,34 @@ func TestEvents(t *testing.T) {
 	b.do("GET", "/v1/events?path=relative", "").want(400)
 	if list, _ := b.by("bob").events("?after=0", 0); list != nil {
 		t.Errorf("bob sees %v", list)
+	}
+}
+
+// Who looks at a part of the tree learns that a directory above it was moved: all that is
+// looked at has gone, or come.
+func TestEventsOfMovesAbove(t *testing.T) {
+	t.Parallel()
+	b := open(t, options{heartbeat: 20 * time.Millisecond})
+	b.put("/a/b/f", "1")
+	b.put("/x/mine/g", "1")
+	b.do("POST", "/v1/fs/a?op=rename", `{"to":"/c"}`).want(200)
+	b.do("POST", "/v1/fs/c?op=rename", `{"to":"/a"}`).want(200)
+	b.do("POST", "/v1/fs/a/b?op=rename", `{"to":"/a/c"}`).want(200)
+	b.do("POST", "/v1/fs/x/mine?op=rename", `{"to":"/mine"}`).want(200)
+	for _, c := range []struct {
+		as, query string
+		want      []string
+	}{
+		{"ann", "?after=0&path=/a/b/f", []string{"create /a/b/f", "reset /a/b/f", "reset /a/b/f", "reset /a/b/f"}},
+		{"ann", "?after=0&path=/a/b", []string{"create /a/b", "create /a/b/f", "reset /a/b", "reset /a/b", "remove /a/b"}},
+		{"ann", "?after=0&path=/c", []string{"create /c", "remove /c"}},
+		{"deep", "?after=0", []string{"create /a/b/f", "reset /", "reset /", "reset /"}},
+		{"scoped", "?after=0&path=/mine", []string{"create /mine"}},
+	} {
+		got, _ := b.by(c.as).events(c.query, len(c.want))
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s of %s: %s", c.query, c.as, diff)
+		}
 	}
 }
 

@@ -152,12 +152,15 @@ func (e *edge) head(c *call) error {
 	if err != nil {
 		return err
 	}
-	entry, err := e.Drive.Stat(ctx, c.fs, p, true)
+	entry, err := e.Drive.Head(ctx, c.fs, p)
 	if err != nil {
 		return err
 	}
-	e.describe(c, entry)
 	status := conditions(c.r.Header, entry)
+	if status != 0 { // GET would not have read it
+		entry.SHA256 = ""
+	}
+	e.describe(c, entry)
 	if status == 0 {
 		status = http.StatusOK
 		if entry.Kind == drive.File {
@@ -191,45 +194,6 @@ func (e *edge) describe(c *call, entry drive.Entry) {
 		kind = "application/octet-stream"
 	}
 	h.Set("Content-Type", kind)
-}
-
-// conditions evaluates If-Match and If-None-Match of a read (RFC 9110 section 13.2.2): the
-// status to answer at once, or 0.
-func conditions(h http.Header, entry drive.Entry) int {
-	if v := h.Get("If-Match"); v != "" && !etagIn(v, entry.ETag(), true) {
-		return http.StatusPreconditionFailed
-	}
-	if v := h.Get("If-None-Match"); v != "" {
-		if etagIn(v, entry.ETag(), false) {
-			return http.StatusNotModified
-		}
-		return 0
-	}
-	if since, err := http.ParseTime(h.Get("If-Modified-Since")); err == nil && !entry.Modified.Truncate(time.Second).After(since) {
-		return http.StatusNotModified
-	}
-	return 0
-}
-
-// etagIn reports whether a list of entity tags, or *, names etag; a strong comparison
-// leaves weak ones out.
-func etagIn(list, etag string, strong bool) bool {
-	for item := range strings.SplitSeq(list, ",") {
-		item = strings.TrimSpace(item)
-		if item == "*" {
-			return true
-		}
-		if rest, weak := strings.CutPrefix(item, "W/"); weak {
-			if strong {
-				continue
-			}
-			item = rest
-		}
-		if item == etag {
-			return true
-		}
-	}
-	return false
 }
 
 // maxReopens is how often a read follows a file that is written all the time.
@@ -266,6 +230,7 @@ func (e *edge) get(c *call) error {
 			return err
 		}
 		if body, err = file.Range(ctx, span.off, span.n); err == nil {
+			entry.SHA256 = file.Entry.SHA256 // which is known from now on
 			break
 		}
 		// It was written anew since it was opened: the new one is asked about.
@@ -322,8 +287,8 @@ type extent struct {
 // units and what cannot be read mean the whole file, as the RFC allows.
 func wanted(h http.Header, entry drive.Entry) (extent, error) {
 	whole := extent{0, entry.Size, false}
-	spec, ok := strings.CutPrefix(h.Get("Range"), "bytes=")
-	if !ok || strings.Contains(spec, ",") {
+	unit, spec, _ := strings.Cut(h.Get("Range"), "=")
+	if !strings.EqualFold(unit, "bytes") || strings.Contains(spec, ",") {
 		return whole, nil
 	}
 	if v := h.Get("If-Range"); v != "" && v != entry.ETag() {

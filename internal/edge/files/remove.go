@@ -11,7 +11,8 @@ import (
 	"github.com/lethe-project/lethe/internal/tenant"
 )
 
-// removedBody says what a delete did. Job is null when none was needed.
+// removedBody says what a delete did. Job is null when none was needed. A file in the trash
+// has one, which is PENDING.
 type removedBody struct {
 	Path         string  `json:"path"`
 	Inode        int64   `json:"inode"`
@@ -23,6 +24,7 @@ type removedBody struct {
 	Bytes        int64   `json:"bytes"`
 	Transactions int64   `json:"transactions"`
 	ElapsedMS    int64   `json:"elapsedMs"`
+	More         bool    `json:"more,omitempty"` // a dry run stopped counting: there are more
 }
 
 // jobName is what a delete's job is called outside its table.
@@ -49,7 +51,10 @@ func (e *edge) remove(c *call) error {
 	if dry && !recursive {
 		return invalid("dry-run counts a recursive delete: say recursive=true too")
 	}
-	ifMatch := c.r.Header.Get("If-Match")
+	if err := c.refuse("If-None-Match"); err != nil {
+		return err
+	}
+	ifMatch := c.ifMatch()
 	var res drive.RemoveResult
 	if recursive {
 		opts := drive.RemoveAllOptions{IfMatch: ifMatch, Actor: c.principal.Name, RequestID: e.RequestID(ctx), DryRun: dry}
@@ -62,7 +67,7 @@ func (e *edge) remove(c *call) error {
 	}
 	body := removedBody{
 		Path: res.Path, Inode: int64(res.Inode), State: res.State, Nodes: res.Nodes, Files: res.Files, Directories: res.Directories,
-		Bytes: res.Bytes, Transactions: res.Transactions, ElapsedMS: res.Elapsed.Milliseconds(),
+		Bytes: res.Bytes, Transactions: res.Transactions, ElapsedMS: res.Elapsed.Milliseconds(), More: res.More,
 	}
 	name := ""
 	if res.Job != 0 {
@@ -76,7 +81,7 @@ func (e *edge) remove(c *call) error {
 		return err
 	}
 	status := http.StatusOK
-	if recursive && !dry && res.Job != 0 && res.State != "SUCCEEDED" {
+	if !res.Plain && res.Job != 0 && res.State != "SUCCEEDED" {
 		status = http.StatusAccepted
 		c.w.Header().Set("Location", "/v1/jobs/"+name)
 	}
@@ -84,8 +89,9 @@ func (e *edge) remove(c *call) error {
 	return nil
 }
 
-// preference reads Prefer (RFC 7240): wait=N in seconds, and respond-async. wait is -1 when
-// nothing was said. Preferences that nobody knows are ignored, as the RFC asks.
+// preference reads Prefer (RFC 7240): wait=N in seconds, and respond-async, which with a wait
+// means after it. wait is -1 when nothing was said. The first of each counts, and preferences
+// that nobody knows are ignored, as the RFC asks.
 func preference(h http.Header) (wait time.Duration, async bool, err error) {
 	wait = -1
 	for item := range strings.SplitSeq(strings.Join(h.Values("Prefer"), ","), ",") {
@@ -95,12 +101,14 @@ func preference(h http.Header) (wait time.Duration, async bool, err error) {
 		case "respond-async":
 			async = true
 		case "wait":
-			seconds, err := strconv.ParseUint(strings.Trim(strings.TrimSpace(value), `"`), 10, 31)
+			seconds, err := strconv.ParseUint(strings.Trim(strings.TrimSpace(value), `"`), 10, 63)
 			if err != nil {
 				return 0, false, fmt.Errorf("files: %w", invalid("Prefer: wait=%s is no number of seconds", value))
 			}
-			wait = min(time.Duration(seconds)*time.Second, maxWait)
+			if wait < 0 {
+				wait = time.Duration(min(seconds, uint64(maxWait/time.Second))) * time.Second
+			}
 		}
 	}
-	return wait, async, nil
+	return wait, async && wait < 0, nil
 }

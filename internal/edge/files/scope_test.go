@@ -71,6 +71,32 @@ func TestScopeOfWhatMoved(t *testing.T) {
 	}
 }
 
+// TestRestoreThroughLinks: a restore follows links on its way as all else does, and only to
+// where the token reaches.
+func TestRestoreThroughLinks(t *testing.T) {
+	t.Parallel()
+	b := open(t, options{trash: time.Hour})
+	b.put("/mine/x", "x")
+	b.put("/mine/d/y", "y")
+	b.put("/private/z", "z")
+	b.do("POST", "/v1/fs/mine/in?op=symlink", `{"target":"d"}`).want(201)
+	b.do("POST", "/v1/fs/mine/out?op=symlink", `{"target":"/private"}`).want(201)
+	s := b.by("scoped")
+	s.do("DELETE", "/v1/fs/mine/x", "").want(200)
+	s.do("POST", "/v1/trash/delete-1/restore", `{"to":"/mine/out/x"}`).want(403)
+	s.do("POST", "/v1/trash/delete-1/restore", `{"to":"/mine/none/x"}`).want(404)
+	s.do("POST", "/v1/trash/delete-1/restore", `{"to":"/mine/d/y/x"}`).want(404)
+	s.do("POST", "/v1/trash/delete-1/restore", `{"to":"/mine/in/y"}`).want(409)
+	var back struct{ Path string }
+	s.do("POST", "/v1/trash/delete-1/restore", `{"to":"/mine/in/x"}`).want(200).decode(&back)
+	if got := strings.Join(b.names("/mine/d"), " "); got != "x y" || back.Path != "/mine/d/x" {
+		t.Errorf("/mine/d holds %s, told %s", got, back.Path)
+	}
+	if got := strings.Join(b.names("/private"), " "); got != "z" {
+		t.Errorf("/private holds %s", got)
+	}
+}
+
 // TestClaims: a word of a client's is no number that the server counts with, and no text
 // that it stores another one for.
 func TestClaims(t *testing.T) {

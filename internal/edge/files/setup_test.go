@@ -59,6 +59,7 @@ var callers = map[string]*tenant.Principal{
 		{Drive: "/pub", Actions: []tenant.Action{tenant.Read}},
 		{Drive: "/inbox", Actions: []tenant.Action{tenant.Write, tenant.Delete}},
 	}},
+	"deep":    {Name: "deep", Tenant: 1, TenantName: "one", Grants: []tenant.Grant{{Drive: "/a/b/f", Actions: []tenant.Action{tenant.Read}}}},
 	"catalog": {Name: "catalog", Tenant: 1, TenantName: "one", Grants: []tenant.Grant{{Warehouse: "*", Actions: []tenant.Action{tenant.Read, tenant.Write}}}},
 }
 

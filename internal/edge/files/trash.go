@@ -1,11 +1,13 @@
 package files
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/lethe-project/lethe/internal/drive"
 	"github.com/lethe-project/lethe/internal/drive/removal"
 	"github.com/lethe-project/lethe/internal/drive/tree"
 	"github.com/lethe-project/lethe/internal/fault"
@@ -49,7 +51,7 @@ func (e *edge) listTrash(c *call) error {
 	before := job.ID(0)
 	if cursor := c.query.Get("cursor"); cursor != "" {
 		if before, err = trashID(cursor); err != nil {
-			return err
+			return fault.New("files.trash", fault.Invalid, "InvalidCursor", "the cursor is none that this list gave out")
 		}
 	}
 	body := struct {
@@ -127,8 +129,8 @@ func (e *edge) restore(c *call) error {
 	return nil
 }
 
-// home is the path that a restore goes to, which the token must cover; nil lets the drive
-// find the old one. Since the delete the directory that it was in may have been moved to
+// home is the path that a restore goes to, which the token must cover; nil, for those who may
+// do everything, lets the drive find the old one. Since the delete the directory that it was in may have been moved to
 // where the token reaches nothing, so where it is now is asked about, and held to.
 func (e *edge) home(c *call, j removal.Job, text string) (*tree.Path, error) {
 	checkFrom, checkTo := c.moving([]tenant.Action{tenant.Write}, []tenant.Action{tenant.Write})
@@ -137,23 +139,46 @@ func (e *edge) home(c *call, j removal.Job, text string) (*tree.Path, error) {
 	}
 	if text != "" {
 		p, err := parsePath(text)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			err = checkTo(p.String())
 		}
-		return &p, checkTo(p.String())
+		if err == nil && !p.IsRoot() {
+			p, err = e.behindLinks(drive.WithScope(c.ctx(), checkTo), c, p)
+		}
+		return &p, err
 	}
 	if c.principal.Admin() {
 		return nil, nil
 	}
 	dir, visible, err := e.Drive.PathOf(c.ctx(), c.fs, j.OriginParent)
-	if err != nil || !visible {
+	if err != nil {
 		return nil, err
+	}
+	if !visible { // a path that comes back before the restore does would be one that nobody asked about
+		return nil, fault.New("files.home", fault.NotFound, removal.CodeNoSuchPath, "the directory that %s was in is gone: say where to restore it", j.Path)
 	}
 	p, err := dir.Join(j.OriginName)
 	if err != nil {
 		return nil, err
 	}
 	return &p, checkTo(p.String())
+}
+
+// behindLinks is where a path leads whose last name is to be new: links on the way are
+// followed as everywhere. A way that is not there is the restore's to tell.
+func (e *edge) behindLinks(ctx context.Context, c *call, p tree.Path) (tree.Path, error) {
+	dir, err := e.Drive.Stat(ctx, c.fs, p.Parent().String(), true)
+	if fault.KindOf(err) == fault.NotFound {
+		return p, nil
+	}
+	if err != nil {
+		return p, err
+	}
+	at, err := tree.ParsePath(dir.Path)
+	if err != nil {
+		return p, err
+	}
+	return at.Join(p.Base())
 }
 
 // emptyOne answers DELETE /v1/trash/{id}: it goes now, and cannot be restored any more.

@@ -43,6 +43,9 @@ func (e *edge) initiate(c *call) error {
 		Path string `json:"path"`
 		Size int64  `json:"size"`
 	}
+	if err := c.refuse("If-Match", "If-None-Match"); err != nil { // they are those of its complete
+		return err
+	}
 	if err := e.decode(c, &body); err != nil {
 		return err
 	}
@@ -154,9 +157,12 @@ func (e *edge) completeUpload(c *call) error {
 	if err != nil {
 		return err
 	}
-	opts := drive.CompleteOptions{SHA256: body.SHA256, IfMatch: c.r.Header.Get("If-Match"), Actor: c.principal.Name}
+	opts := drive.CompleteOptions{SHA256: body.SHA256, IfMatch: c.ifMatch(), Actor: c.principal.Name}
 	if opts.IfNoneMatchAny, err = c.noneMatch(); err != nil {
 		return err
+	}
+	if body.Parts != nil { // none is another thing than no list
+		opts.Parts = []drive.Part{}
 	}
 	for _, p := range body.Parts {
 		opts.Parts = append(opts.Parts, drive.Part(p))

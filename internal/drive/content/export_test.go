@@ -31,6 +31,7 @@ func Plans(fs, id int64, key, claim, upload string, ids sqldb.IDs) []Plan {
 		{"selectContent", selectContent, []any{fs, id}, false},
 		{"selectInfo", selectInfo, []any{fs, id}, false},
 		{"lockContents", lockContents, []any{ids, fs}, false},
+		{"lastContents", lastContents, []any{fs, ids}, true},
 		{"lowerReferences", lowerReferences, []any{1, fs, ids}, true},
 		{"queueObjects", queueObjects, []any{1, fs, ids}, true},
 		{"deleteContents", deleteContents, []any{fs, ids}, true},

@@ -17,6 +17,10 @@ const (
 			FROM contents WHERE fs_id = ? AND content_id = u.i FOR UPDATE) n
 		{else}SELECT content_id, refs, CASE WHEN object_key IS NULL THEN 0 ELSE 1 END FROM contents {key}
 		WHERE content_id {in} AND fs_id = ? ORDER BY content_id {for update}{end}`
+	// lastContents tells of contents that lose one reference each whether all go: how many
+	// there are that have no other, and of them with an object.
+	lastContents sqldb.Statement = `SELECT COUNT(*), COUNT(object_key) FROM contents {key}
+		WHERE {keys:fs_id,content_id} AND refs = 1`
 	lowerReferences sqldb.Statement = `UPDATE contents {key} SET refs = refs - ? WHERE {keys:fs_id,content_id}`
 	queueObjects    sqldb.Statement = `INSERT INTO file_gc_tasks
 		(fs_id, object_key, due_at, multipart, claim, claimed_at, attempts, last_error, created_at)
@@ -50,6 +54,17 @@ func (s *Store) Unref(ctx context.Context, tx *sqldb.Tx, fs int64, uses map[int6
 }
 
 func (s *Store) unref(ctx context.Context, tx *sqldb.Tx, fs int64, ids []int64, uses map[int64]int64) error {
+	if tx.Dialect().Name == sqldb.SQLite && len(ids) > 1 && !slices.ContainsFunc(ids, func(id int64) bool { return uses[id] != 1 }) {
+		// The transaction is the only one that writes: a look is as good as a lock, and
+		// need not tell of each.
+		var last, keyed int
+		if err := tx.QueryRow(ctx, lastContents, fs, sqldb.IDs(ids)).Scan(&last, &keyed); err != nil {
+			return fmt.Errorf("content: look: %w", err)
+		}
+		if last == len(ids) {
+			return s.free(ctx, tx, fs, ids, keyed)
+		}
+	}
 	held, err := lock(ctx, tx, fs, ids)
 	if err != nil {
 		return fmt.Errorf("content: lock: %w", err)
@@ -76,15 +91,20 @@ func (s *Store) unref(ctx context.Context, tx *sqldb.Tx, fs int64, ids []int64, 
 			return err
 		}
 	}
-	if len(free) == 0 {
+	return s.free(ctx, tx, fs, free, keyed)
+}
+
+// free removes contents whose last references go, and queues their objects, keyed in number.
+func (s *Store) free(ctx context.Context, tx *sqldb.Tx, fs int64, ids sqldb.IDs, keyed int) error {
+	if len(ids) == 0 {
 		return nil
 	}
 	if keyed > 0 {
-		if err := exactly(keyed)(tx.Exec(ctx, queueObjects, s.cfg.Grace.Milliseconds(), fs, free)); err != nil {
+		if err := exactly(keyed)(tx.Exec(ctx, queueObjects, s.cfg.Grace.Milliseconds(), fs, ids)); err != nil {
 			return err
 		}
 	}
-	return exactly(len(free))(tx.Exec(ctx, deleteContents, fs, free))
+	return exactly(len(ids))(tx.Exec(ctx, deleteContents, fs, ids))
 }
 
 // held is a content that the transaction has locked.

@@ -299,18 +299,31 @@ func TestYield(t *testing.T) {
 // progress, and deletes nothing on their word.
 func TestDamage(t *testing.T) {
 	t.Parallel()
-	each(t, removal.Config{BatchSize: 50}, func(t *testing.T, w *world) {
-		w.plant(w.fs, "/t", names("f", 5)...)
-		id := w.detach("/t")
-		n, err := w.db.Exec(t.Context(), "UPDATE inodes SET nlink = 0 WHERE fs_id = ? AND kind = 2", int64(w.fs))
-		if err != nil || n != 5 {
-			t.Fatal(n, err)
-		}
-		if err := w.removal.Sweep(t.Context(), w.claim(w.removal.Jobs(), id)); !errors.Is(err, removal.ErrDamaged) {
-			t.Errorf("the sweep ended with %v", err)
-		}
-		if n := w.rows("file_nodes", w.fs); n != 6 {
-			t.Errorf("%d names are left", n)
-		}
-	})
+	const shared = "more files than references"
+	for name, damage := range map[string]sqldb.Statement{
+		"no links":  "UPDATE inodes SET nlink = 0 WHERE fs_id = ? AND kind = 2",
+		"no inodes": "DELETE FROM inodes WHERE fs_id = ? AND kind = 2",
+		shared:      "UPDATE inodes SET content_id = (SELECT MAX(content_id) FROM contents) WHERE fs_id = ? AND kind = 2",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			each(t, removal.Config{BatchSize: 50}, func(t *testing.T, w *world) {
+				for _, n := range names("f", 5) {
+					w.putIn(w.fs, "/t/"+n, false)
+				}
+				id := w.detach("/t")
+				n, err := w.db.Exec(t.Context(), damage, int64(w.fs))
+				if err != nil || n != 5 {
+					t.Fatal(n, err)
+				}
+				err = w.removal.Sweep(t.Context(), w.claim(w.removal.Jobs(), id))
+				if err == nil || errors.Is(err, job.ErrEnded) || name != shared && !errors.Is(err, removal.ErrDamaged) {
+					t.Errorf("the sweep ended with %v", err)
+				}
+				if names, contents := w.rows("file_nodes", w.fs), w.rows("contents", w.fs); names != 6 || contents != 5 {
+					t.Errorf("%d names and %d contents are left", names, contents)
+				}
+			})
+		})
+	}
 }

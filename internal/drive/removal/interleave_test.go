@@ -28,7 +28,7 @@ type party struct {
 	point   string
 	reached chan struct{}
 	release chan struct{}
-	open    sync.Once
+	open    *sync.Once
 	mu      sync.Mutex
 	left    int // times to pass the point
 
@@ -46,7 +46,7 @@ const (
 // ended, or waits for somebody.
 func (w *world) begin(point string, nth int, without string, op func(p *party) error) *party {
 	w.t.Helper()
-	p := &party{w: w, point: point, left: nth, reached: make(chan struct{}), release: make(chan struct{}), done: make(chan struct{})}
+	p := &party{w: w, point: point, left: nth, reached: make(chan struct{}), release: make(chan struct{}), open: &sync.Once{}, done: make(chan struct{})}
 	p.removal = w.with(func(c *removal.Config) {
 		*c = c.Without(without)
 		c.Step = func(_ context.Context, step string) error { p.pass(step); return nil }
@@ -72,11 +72,21 @@ func (p *party) pass(point string) {
 		p.left--
 	}
 	stand := point == p.point && p.left == 0
+	reached, release := p.reached, p.release
 	p.mu.Unlock()
 	if stand {
-		close(p.reached)
-		<-p.release
+		close(reached)
+		<-release
 	}
+}
+
+// goOnTo lets the operation go on from where it stands until it passes another point.
+func (p *party) goOnTo(point string) {
+	p.mu.Lock()
+	release := p.release
+	p.point, p.left, p.reached, p.release, p.open = point, 1, make(chan struct{}), make(chan struct{}), &sync.Once{}
+	p.mu.Unlock()
+	close(release)
 }
 
 // goOn lets the operation pass its point.

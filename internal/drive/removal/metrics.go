@@ -80,7 +80,7 @@ func (m *Removal) Log(ctx context.Context, req Request, res Result, err error) {
 	}
 	args := []any{
 		"outcome", outcome, "fs", int64(req.FS), "path", req.Path.String(), "inode", int64(res.Inode), "nodes", res.Counts.Nodes(), "bytes", res.Counts.Bytes,
-		"elapsed", res.Elapsed.Round(time.Microsecond), "principal", req.Actor, "request", req.RequestID,
+		"elapsed", res.Elapsed.Round(time.Microsecond), "principal", req.Actor, "requestId", req.RequestID,
 	}
 	if res.Job != 0 {
 		args = append(args, "job", m.jobs.Name(res.Job))

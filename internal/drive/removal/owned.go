@@ -1,6 +1,7 @@
 package removal
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -28,33 +29,87 @@ type Freed struct {
 // Unlink is the step that settles dentries of files and links which the transaction has
 // removed already: counts says how many of each inode. What nobody names any more goes with
 // all it owns. It locks files by id, then contents by id, and writes the usage.
-func (m *Removal) Unlink(ctx context.Context, tx *sqldb.Tx, fs tree.FS, counts map[tree.Inode]int64) (freed Freed, err error) {
-	if len(counts) == 0 {
+func (m *Removal) Unlink(ctx context.Context, tx *sqldb.Tx, fs tree.FS, counts map[tree.Inode]int64) (Freed, error) {
+	lost := make([]unlinked, 0, len(counts))
+	for ino, k := range counts {
+		lost = append(lost, unlinked{Leaf: tree.Leaf{Inode: ino}, entries: k})
+	}
+	slices.SortFunc(lost, byInode)
+	return m.unlink(ctx, tx, fs, lost)
+}
+
+// unlinked is a file or link and how many of its dentries went.
+type unlinked struct {
+	tree.Leaf
+	entries int64
+}
+
+func byInode(a, b unlinked) int { return cmp.Compare(a.Inode, b.Inode) }
+
+// perInode counts the entries of each inode: of one that several name, one is left.
+func perInode(leaves []tree.Leaf) []unlinked {
+	all := make([]unlinked, len(leaves))
+	for i, l := range leaves {
+		all[i] = unlinked{Leaf: l, entries: 1}
+	}
+	slices.SortFunc(all, byInode)
+	kept := all[:0]
+	for _, u := range all {
+		if n := len(kept); n > 0 && kept[n-1].Inode == u.Inode {
+			kept[n-1].entries++
+			continue
+		}
+		kept = append(kept, u)
+	}
+	return kept
+}
+
+// hold locks the files and reads what they say, unless the look that found them has read it
+// and is as good as a lock (tree.FilesIn).
+func (m *Removal) hold(ctx context.Context, tx *sqldb.Tx, fs tree.FS, files []unlinked) error {
+	if !slices.ContainsFunc(files, func(u unlinked) bool { return u.NLink == 0 }) {
+		return nil
+	}
+	ids := make([]tree.Inode, len(files))
+	for i, u := range files {
+		ids[i] = u.Inode
+	}
+	leaves, err := m.tree.LockLeaves(ctx, tx, fs, ids)
+	if err != nil {
+		return err
+	}
+	if len(leaves) != len(ids) {
+		return fmt.Errorf("%w: %d dentries name files of which %d are there", errDamaged, len(ids), len(leaves))
+	}
+	for i, l := range leaves { // both ascend
+		files[i].Leaf = l
+	}
+	return nil
+}
+
+// unlink is Unlink of files by ascending id.
+func (m *Removal) unlink(ctx context.Context, tx *sqldb.Tx, fs tree.FS, files []unlinked) (freed Freed, err error) {
+	if len(files) == 0 {
 		return Freed{}, nil
 	}
-	ids := slices.Sorted(maps.Keys(counts))
-	nodes, err := m.tree.LockFiles(ctx, tx, fs, ids)
-	if err != nil {
+	if err := m.hold(ctx, tx, fs, files); err != nil {
 		return Freed{}, err
 	}
-	if len(nodes) != len(ids) {
-		return Freed{}, fmt.Errorf("%w: %d dentries name files of which %d are there", errDamaged, len(ids), len(nodes))
-	}
-	var gone []tree.Inode
-	stay := map[int64][]tree.Inode{} // by how many links each loses
-	uses := map[int64]int64{}        // of contents
-	for _, n := range nodes {
-		switch k := counts[n.Inode]; {
-		case n.NLink > k:
-			stay[k] = append(stay[k], n.Inode)
-		case n.NLink == k:
-			gone = append(gone, n.Inode)
-			freed.Bytes += n.Size
-			if n.Content != 0 {
-				uses[n.Content]++
+	gone := make([]tree.Inode, 0, len(files))
+	stay := map[int64][]tree.Inode{}          // by how many links each loses
+	uses := make(map[int64]int64, len(files)) // of contents
+	for _, u := range files {
+		switch k := u.entries; {
+		case u.NLink > k:
+			stay[k] = append(stay[k], u.Inode)
+		case u.NLink == k:
+			gone = append(gone, u.Inode)
+			freed.Bytes += u.Size
+			if u.Content != 0 {
+				uses[u.Content]++
 			}
 		default:
-			return Freed{}, fmt.Errorf("%w: inode %d has %d links and lost %d", errDamaged, n.Inode, n.NLink, k)
+			return Freed{}, fmt.Errorf("%w: inode %d has %d links and lost %d", errDamaged, u.Inode, u.NLink, k)
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(stay)) {

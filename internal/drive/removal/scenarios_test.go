@@ -236,7 +236,7 @@ func s17(point string, nth int) func(r *race) {
 		old := r.begin(point, nth, r.without, sweepOf(r.claim(r.removal.Jobs(), id)))
 		var second *run
 		claim := r.begin("", 1, "", func(p *party) error {
-			// One statement, as a claimer's: the owner saves again as soon as it may.
+			// One statement, as a claimer's.
 			n, err := p.w.db.Exec(p.w.t.Context(), "UPDATE drive_delete_job SET lease_epoch = 2 WHERE id = ? AND lease_epoch = 1 AND state = 'RUNNING'", int64(id))
 			if err != nil || n != 1 {
 				return errors.Join(err, errors.New("not claimed"))
@@ -245,8 +245,8 @@ func s17(point string, nth int) func(r *race) {
 			second = &run{store: p.w.removal.Jobs(), row: row}
 			return err
 		})
-		if !claim.ended() { // it waits for the batch
-			old.goOn()
+		if !claim.ended() { // it waits for the batch, and is served before the owner's next one
+			old.goOnTo("sweep.between")
 		}
 		must(r.t, claim.end())
 		r.swept(sweepOf(second)(r.begin("", 1, "", nothing)))

@@ -216,25 +216,21 @@ func (s *sweep) drain(ctx context.Context, b batch) error {
 		if err := m.step(ctx, "sweep.locked"); err != nil {
 			return c, err
 		}
-		ids, err := m.tree.FilesIn(ctx, tx, fs, in)
-		if err != nil || len(ids) == 0 {
+		files, err := m.tree.FilesIn(ctx, tx, fs, in)
+		if err != nil || len(files) == 0 {
 			return c, err
 		}
 		if err := m.step(ctx, "sweep.read"); err != nil {
 			return c, err
 		}
-		counts := make(map[tree.Inode]int64, len(ids))
-		for _, id := range ids {
-			counts[id]++
-		}
-		if err := exactly(len(ids), m.cfg.lax)(m.tree.DeleteFiles(ctx, tx, fs, in)); err != nil {
+		if err := exactly(len(files), m.cfg.lax)(m.tree.DeleteFiles(ctx, tx, fs, in)); err != nil {
 			return c, err
 		}
-		freed, err := m.Unlink(ctx, tx, fs, counts)
+		freed, err := m.unlink(ctx, tx, fs, perInode(files))
 		if err != nil {
 			return c, err
 		}
-		c.Files, c.Bytes = int64(len(ids)), freed.Bytes
+		c.Files, c.Bytes = int64(len(files)), freed.Bytes
 		return c, m.step(ctx, "sweep.deleted")
 	})
 	m.metrics.batches.Inc()

@@ -15,6 +15,7 @@ const (
 	StatementList        = listNodes
 	StatementLockShared  = lockShared
 	StatementLock        = lockExclusive
+	StatementLockKinds   = lockKinds
 	StatementDentries    = dentriesOf
 	StatementChildless   = anyChild
 	StatementRemove      = removeDentry
@@ -30,6 +31,9 @@ const (
 	StatementSlice       = slice
 	StatementFilesOf     = filesOf
 	StatementFiles       = filesBetween
+	StatementLeavesOf    = leavesOf
+	StatementLeaves      = leavesBetween
+	StatementLockLeaves  = lockLeaves
 	StatementDeleteOf    = deleteOf
 	StatementDelete      = deleteBetween
 	StatementDirectories = directoriesOf
@@ -46,6 +50,7 @@ const (
 	StatementParentsAfter  = parentsAfter
 	StatementInodesAfter   = inodesAfter
 	StatementPresent       = present
+	StatementSizes         = sizes
 	StatementNamed         = named
 	StatementEntryIs       = entryIs
 	StatementDeleteTrashed = deleteTrashed

@@ -18,6 +18,10 @@ const (
 		CROSS JOIN LATERAL (SELECT n.inode_id, n.kind FROM inodes n WHERE n.inode_id = u.i AND n.fs_id = ? {for key share}) n{else}
 		SELECT n.inode_id, n.kind FROM inodes n {key} WHERE n.inode_id {in} AND n.fs_id = ? ORDER BY n.inode_id {for key share}{end}`
 
+	lockKinds sqldb.Statement = `{on postgres}SELECT n.inode_id, n.kind FROM unnest({array}) u(i)
+		CROSS JOIN LATERAL (SELECT n.inode_id, n.kind FROM inodes n WHERE n.inode_id = u.i AND n.fs_id = ? {for update}) n{else}
+		SELECT n.inode_id, n.kind FROM inodes n {key} WHERE n.inode_id {in} AND n.fs_id = ? ORDER BY n.inode_id {for update}{end}`
+
 	lockExclusive sqldb.Statement = `{on postgres}SELECT ` + columns + ` FROM unnest({array}) u(i)
 		CROSS JOIN LATERAL (SELECT * FROM inodes n WHERE n.inode_id = u.i AND n.fs_id = ? {for update}) n{else}
 		SELECT ` + columns + ` FROM inodes n {key} WHERE n.inode_id {in} AND n.fs_id = ? ORDER BY n.inode_id {for update}{end}`
@@ -65,23 +69,24 @@ func (t *Tree) LockShared(ctx context.Context, tx *sqldb.Tx, fs FS, dirs ...Inod
 // entry of theirs until the transaction ends. It returns, ascending, those that are still
 // there. What they contain is to be read by a later statement.
 func (t *Tree) LockDirectories(ctx context.Context, tx *sqldb.Tx, fs FS, dirs []Inode) ([]Inode, error) {
-	nodes, err := t.lock(ctx, tx, fs, dirs)
 	var there []Inode
-	for _, n := range nodes {
-		if n.Kind == Directory {
-			there = append(there, n.Inode)
-		}
-	}
+	err := chunks(tx.Dialect(), sorted(dirs), func(part sqldb.IDs) error {
+		return each(ctx, tx, lockKinds, []any{part, int64(fs)}, func(rows *sql.Rows) error {
+			var ino Inode
+			var kind Kind
+			err := rows.Scan(&ino, &kind)
+			if kind == Directory {
+				there = append(there, ino)
+			}
+			return err
+		})
+	})
 	return there, err
 }
 
 // LockFiles takes inodes for oneself and returns, ascending, whole those that are still
 // there: what is computed from them holds until the transaction ends.
 func (t *Tree) LockFiles(ctx context.Context, tx *sqldb.Tx, fs FS, ids []Inode) ([]Node, error) {
-	return t.lock(ctx, tx, fs, ids)
-}
-
-func (t *Tree) lock(ctx context.Context, tx *sqldb.Tx, fs FS, ids []Inode) ([]Node, error) {
 	var out []Node
 	err := chunks(tx.Dialect(), sorted(ids), func(part sqldb.IDs) error {
 		return each(ctx, tx, lockExclusive, []any{part, int64(fs)}, func(rows *sql.Rows) error {

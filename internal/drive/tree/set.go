@@ -29,14 +29,12 @@ type Slice struct {
 // Set statements keep to the keys on every engine and with any statistics. On PostgreSQL
 // some do so only on the connections of sqldb.DB.Sweeper.
 const (
-	children sqldb.Statement = `{on postgres}SELECT f.parent_id, f.inode_id, f.name, f.is_directory FROM unnest({array}) u(i)
-		CROSS JOIN LATERAL (SELECT parent_id, inode_id, name, is_directory FROM file_nodes WHERE parent_id = u.i AND fs_id = ? LIMIT ?) f LIMIT {again}{else}
-		SELECT parent_id, inode_id, name, is_directory FROM file_nodes {key} WHERE parent_id {in} AND fs_id = ? ORDER BY parent_id LIMIT ?{end}`
-	slice sqldb.Statement = `SELECT parent_id, inode_id, name, is_directory FROM file_nodes {key}
+	children sqldb.Statement = `{on postgres}SELECT f.parent_id, f.inode_id, f.is_directory FROM unnest({array}) u(i)
+		CROSS JOIN LATERAL (SELECT parent_id, inode_id, is_directory FROM file_nodes WHERE parent_id = u.i AND fs_id = ? LIMIT ?) f LIMIT {again}{else}
+		SELECT parent_id, inode_id, is_directory FROM file_nodes {key} WHERE parent_id {in} AND fs_id = ? ORDER BY parent_id LIMIT ?{end}`
+	slice sqldb.Statement = `SELECT inode_id, name, is_directory FROM file_nodes {key}
 		WHERE fs_id = ? AND parent_id = ? AND name > ? ORDER BY name LIMIT ?`
 
-	filesOf       sqldb.Statement = "SELECT inode_id FROM file_nodes {key} WHERE {keys:fs_id,parent_id} AND is_directory = 0"
-	filesBetween  sqldb.Statement = "SELECT inode_id FROM file_nodes {key} WHERE fs_id = ? AND parent_id = ? AND name > ? AND name <= ? AND is_directory = 0"
 	deleteOf      sqldb.Statement = "{delete:file_nodes} WHERE {keys:fs_id,parent_id} AND is_directory = 0"
 	deleteBetween sqldb.Statement = "{delete:file_nodes} WHERE fs_id = ? AND parent_id = ? AND name > ? AND name <= ? AND is_directory = 0"
 
@@ -57,15 +55,16 @@ const (
 )
 
 // Children reads up to limit entries of directories, ascending ids, without a lock. They
-// come grouped by directory in the order of dirs: if there are limit of them, the last
-// directory may have more.
+// come grouped by directory in the order of dirs, without their names: if there are limit of
+// them, the last directory may have more.
 func (t *Tree) Children(ctx context.Context, r sqldb.Reader, fs FS, dirs []Inode, limit int) ([]Entry, error) {
 	var out []Entry
 	err := chunks(t.db.Dialect(), dirs, func(ids sqldb.IDs) error {
 		if len(out) >= limit {
 			return nil
 		}
-		return entries(ctx, r, &out, children, ids, int64(fs), limit-len(out))
+		var e Entry
+		return entries(ctx, r, &out, &e, []any{&e.Parent, &e.Inode}, children, ids, int64(fs), limit-len(out))
 	})
 	return out, err
 }
@@ -74,39 +73,22 @@ func (t *Tree) Children(ctx context.Context, r sqldb.Reader, fs FS, dirs []Inode
 // without a lock.
 func (t *Tree) Slice(ctx context.Context, r sqldb.Reader, fs FS, dir Inode, after string, limit int) ([]Entry, error) {
 	var out []Entry
-	err := entries(ctx, r, &out, slice, int64(fs), int64(dir), after, limit)
+	e := Entry{Parent: dir}
+	err := entries(ctx, r, &out, &e, []any{&e.Inode, &e.Name}, slice, int64(fs), int64(dir), after, limit)
 	return out, err
 }
 
-func entries(ctx context.Context, r sqldb.Reader, out *[]Entry, s sqldb.Statement, args ...any) error {
+// entries appends to out what e is in every row of a query: dest are the places in it of
+// all columns but the last, which says whether it is a directory.
+func entries(ctx context.Context, r sqldb.Reader, out *[]Entry, e *Entry, dest []any, s sqldb.Statement, args ...any) error {
+	var dir int64
+	dest = append(dest, &dir)
 	return each(ctx, r, s, args, func(rows *sql.Rows) error {
-		var e Entry
-		var dir int64
-		err := rows.Scan(&e.Parent, &e.Inode, &e.Name, &dir)
+		err := rows.Scan(dest...)
 		e.Dir = dir == 1
-		*out = append(*out, e)
+		*out = append(*out, *e)
 		return err
 	})
-}
-
-// FilesIn returns the inodes of the range's entries that are no directories, once for
-// every entry. The directories are held exclusively, by an earlier statement.
-func (t *Tree) FilesIn(ctx context.Context, tx *sqldb.Tx, fs FS, in Range) ([]Inode, error) {
-	var out []Inode
-	add := func(rows *sql.Rows) error {
-		var ino Inode
-		err := rows.Scan(&ino)
-		out = append(out, ino)
-		return err
-	}
-	if s := in.Slice; s != nil {
-		err := each(ctx, tx, filesBetween, []any{int64(fs), int64(s.Parent), s.After, s.Upto}, add)
-		return out, err
-	}
-	err := chunks(tx.Dialect(), in.Parents, func(ids sqldb.IDs) error {
-		return each(ctx, tx, filesOf, []any{int64(fs), ids}, add)
-	})
-	return out, err
 }
 
 // DeleteFiles removes the range's entries that are no directories and returns how many
@@ -124,7 +106,8 @@ func (t *Tree) DeleteFiles(ctx context.Context, tx *sqldb.Tx, fs FS, in Range) (
 func (t *Tree) DirectoriesOf(ctx context.Context, tx *sqldb.Tx, fs FS, ids []Inode) ([]Entry, error) {
 	var out []Entry
 	err := chunks(tx.Dialect(), sorted(ids), func(part sqldb.IDs) error {
-		return entries(ctx, tx, &out, directoriesOf, int64(fs), part)
+		var e Entry
+		return entries(ctx, tx, &out, &e, []any{&e.Parent, &e.Inode, &e.Name}, directoriesOf, int64(fs), part)
 	})
 	return out, err
 }

@@ -77,6 +77,7 @@ func TestSets(t *testing.T) {
 			if len(rest) != 1292 || n != 1292 || err != nil || deleteErr != nil {
 				b.t.Errorf("%d files, deleted %d, %v, %v", len(rest), n, err, deleteErr)
 			}
+			b.wantLeaves(tx, rest, files)
 			whole, err := b.LockFiles(ctx, tx, b.fs, files)
 			if len(whole) != 1302 || err != nil || whole[0].NLink != 2 || whole[1].NLink != 1 || whole[1].Size != 1 {
 				b.t.Errorf("%d files, %v", len(whole), err)
@@ -114,4 +115,33 @@ func TestSets(t *testing.T) {
 			b.t.Errorf("tags of what stays: %v, %v", tags, err)
 		}
 	})
+}
+
+// wantLeaves compares what was found of files with what is said of them under a lock.
+func (b *bench) wantLeaves(tx *sqldb.Tx, found []tree.Leaf, files []tree.Inode) {
+	b.t.Helper()
+	ids := make([]tree.Inode, len(found))
+	for i, l := range found {
+		ids[i] = l.Inode
+	}
+	held, err := b.LockLeaves(b.t.Context(), tx, b.fs, append(ids, 9999))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	slices.SortFunc(found, func(a, b tree.Leaf) int { return int(a.Inode - b.Inode) })
+	want := slices.Clone(found)
+	for i := range want {
+		want[i].NLink, want[i].Size = 1, 1
+		if want[i].Inode == files[0] {
+			want[i].NLink = 2
+		}
+	}
+	if diff := cmp.Diff(want, held); diff != "" {
+		b.t.Errorf("held (-want +got):\n%s", diff)
+	}
+	if read := found[0].NLink != 0; read != (b.db.Dialect().Name == sqldb.SQLite) {
+		b.t.Errorf("the look has read the inodes: %v", read)
+	} else if diff := cmp.Diff(want, found); read && diff != "" {
+		b.t.Errorf("found (-want +got):\n%s", diff)
+	}
 }

@@ -21,7 +21,7 @@ func (c *Catalog) trimmable(ctx context.Context, call Call, m *member) []string 
 	}
 	files, err := c.ownOldFiles(ctx, call, m)
 	if err != nil {
-		c.log.WarnContext(ctx, "old metadata not removed", "table", m.id.String(), "request", call.RequestID, "error", err)
+		c.log.WarnContext(ctx, "old metadata not removed", "table", m.id.String(), "requestId", call.RequestID, "error", err)
 		return nil
 	}
 	return files

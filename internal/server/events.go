@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"strings"
 
 	"github.com/lethe-project/lethe/internal/catalog"
 	"github.com/lethe-project/lethe/internal/purge"
@@ -13,7 +14,7 @@ func (s *server) purgeEvents() purge.Events {
 	args := func(j purge.Job) []any {
 		return []any{
 			"job", s.purges.Name(j.ID), "principal", j.CreatedBy, "warehouse", j.Warehouse, "namespace", j.Namespace, "table", j.Name,
-			"type", string(j.Type), "purgeRequested", true, "async", j.Async, "request", j.RequestID,
+			"type", string(j.Type), "purgeRequested", true, "async", j.Async, "requestId", j.RequestID,
 		}
 	}
 	return purge.Events{
@@ -42,7 +43,7 @@ func total(by map[purge.Reason]int64) (n int64) {
 // catalogEvents are the drops.
 func (s *server) catalogEvents() catalog.Events {
 	return catalog.Events{Dropped: func(ctx context.Context, d catalog.Dropped) {
-		s.log.InfoContext(ctx, "audit", "what", "dropped", "kind", d.Kind.String(), "principal", d.Call.Principal, "warehouse", d.Call.Warehouse.Name,
-			"name", d.Identifier.String(), "purgeRequested", d.PurgeRequested, "async", d.Async, "job", d.Job, "request", d.Call.RequestID)
+		s.log.InfoContext(ctx, "audit", "action", strings.ToLower(d.Kind.String())+".drop", "principal", d.Call.Principal, "warehouse", d.Call.Warehouse.Name,
+			"name", d.Identifier.String(), "purgeRequested", d.PurgeRequested, "async", d.Async, "job", d.Job, "requestId", d.Call.RequestID)
 	}}
 }

@@ -27,19 +27,19 @@ func TestPurgeEventsSayWhoseTheyAre(t *testing.T) {
 			if err := r.stop(); err != nil {
 				t.Error(err)
 			}
-			for _, event := range []string{"msg=audit what=dropped", `msg="purge started"`, completed} {
+			for _, event := range []string{"msg=audit action=table.drop", `msg="purge started"`, completed} {
 				var line string
 				for l := range strings.Lines(r.log.String()) {
 					if strings.Contains(l, event) {
 						line = l
 					}
 				}
-				for _, attr := range []string{"principal=admin", "purgeRequested=true", name, "job=" + job, "request="} {
+				for _, attr := range []string{"principal=admin", "purgeRequested=true", name, "job=" + job, "requestId="} {
 					if !strings.Contains(line, attr) {
 						t.Errorf("%s lacks %s: %s", event, attr, line)
 					}
 				}
-				if event != "msg=audit what=dropped" && (!strings.Contains(line, `namespace="[\"n\"]"`) || !strings.Contains(line, "table=t ")) {
+				if event != "msg=audit action=table.drop" && (!strings.Contains(line, `namespace="[\"n\"]"`) || !strings.Contains(line, "table=t ")) {
 					t.Errorf("%s lacks its identifier: %s", event, line)
 				}
 			}

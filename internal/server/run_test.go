@@ -546,7 +546,7 @@ func TestSecretsStayInside(t *testing.T) {
 					}
 				}
 			}
-			if log := r.log.String(); !strings.Contains(log, "msg=audit what=dropped kind=Table principal=admin") {
+			if log := r.log.String(); !strings.Contains(log, "msg=audit action=table.drop principal=admin") {
 				t.Errorf("the drop left no audit line in %s", log)
 			}
 		})

@@ -78,18 +78,17 @@ type source struct {
 	known  map[string]setting // by flag
 	file   map[string]*yaml.Node
 	path   string
+	broken error // of the file
 }
 
-// Validate implements kong.Resolver.
-func (*source) Validate(*kong.Application) error { return nil }
+// Validate implements kong.Resolver. A file that cannot be read is said here: what Resolve
+// returns kong takes for a fault of the flag that it asks for.
+func (s *source) Validate(*kong.Application) error { return s.broken }
 
 // Resolve implements kong.Resolver.
 func (s *source) Resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	if !s.loaded {
-		if err := s.load(ctx); err != nil {
-			return nil, err
-		}
-		s.loaded = true
+		s.loaded, s.broken = true, s.load(ctx)
 	}
 	known, ok := s.known[flag.Name]
 	if !ok {

@@ -221,7 +221,7 @@ func TestTracedPurge(t *testing.T) {
 			if committed == 0 {
 				t.Error("the request has no transaction")
 			}
-			line := lineWith(r.log.String(), "msg=audit what=dropped")
+			line := lineWith(r.log.String(), "msg=audit action=table.drop")
 			if !strings.Contains(line, "trace="+traceID) {
 				t.Errorf("the log does not name the trace: %s", line)
 			}

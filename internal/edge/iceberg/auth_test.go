@@ -203,14 +203,14 @@ func TestTokensStayOutOfTheLog(t *testing.T) {
 	if strings.Contains(log, annKey) {
 		t.Error("the token stands in the log")
 	}
-	for _, line := range []string{`msg=audit what="namespace created"`, `msg=audit what="table created"`} {
+	for _, line := range []string{`msg=audit action=namespace.create`, `msg=audit action=table.create`} {
 		at := strings.Index(log, line)
 		if at < 0 {
 			t.Errorf("no line %q", line)
 			continue
 		}
 		text, _, _ := strings.Cut(log[at:], "\n")
-		if !strings.Contains(text, "principal=ann") || !strings.Contains(text, "request=") {
+		if !strings.Contains(text, "principal=ann") || !strings.Contains(text, "requestId=") {
 			t.Errorf("%q has no principal or request", text)
 		}
 	}

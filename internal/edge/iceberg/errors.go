@@ -82,9 +82,9 @@ func (e *edge) fail(c *call, err error, commits bool) {
 	ctx := c.r.Context()
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
-		e.Logger.InfoContext(ctx, "client went away", "request", c.id, "path", c.r.URL.Path, "error", err)
+		e.Logger.InfoContext(ctx, "client went away", "requestId", c.id, "path", c.r.URL.Path, "error", err)
 	case a.status >= http.StatusInternalServerError || fault.KindOf(err) == fault.Internal:
-		e.Logger.ErrorContext(ctx, "request failed", "request", c.id, "method", c.r.Method, "path", c.r.URL.Path, "status", a.status, "error", err)
+		e.Logger.ErrorContext(ctx, "request failed", "requestId", c.id, "method", c.r.Method, "path", c.r.URL.Path, "status", a.status, "error", err)
 	}
 	if a.status == http.StatusServiceUnavailable || a.status == http.StatusTooManyRequests {
 		after := max(fault.RetryAfter(err), time.Second)
@@ -97,6 +97,6 @@ func (e *edge) fail(c *call, err error, commits bool) {
 		"message": fault.Public(err), "type": a.name, "code": a.status, "request-id": c.id,
 	}}
 	if replyErr := e.reply(c, a.status, body); replyErr != nil {
-		e.Logger.InfoContext(ctx, "answer not sent", "request", c.id, "error", replyErr)
+		e.Logger.InfoContext(ctx, "answer not sent", "requestId", c.id, "error", replyErr)
 	}
 }

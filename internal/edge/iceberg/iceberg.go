@@ -177,7 +177,7 @@ func (e *edge) recovered(c *call, commits *bool) {
 	if p == http.ErrAbortHandler { //nolint:errorlint // the sentinel is compared by net/http the same way
 		panic(p)
 	}
-	e.Logger.ErrorContext(c.r.Context(), "panic in a handler", "request", c.id, "panic", p, "path", c.r.URL.Path)
+	e.Logger.ErrorContext(c.r.Context(), "panic in a handler", "requestId", c.id, "panic", p, "path", c.r.URL.Path)
 	kind := fault.Internal
 	if *commits { // nobody knows how far it came
 		kind = fault.Unknown

@@ -52,7 +52,7 @@ func (e *edge) run(c *call, rt *route) error {
 		default:
 			twin, rememberErr := e.Catalog.Remember(c.r.Context(), c.on(), "", err)
 			if rememberErr != nil {
-				e.Logger.WarnContext(c.r.Context(), "answer not remembered", "request", c.id, "error", rememberErr)
+				e.Logger.WarnContext(c.r.Context(), "answer not remembered", "requestId", c.id, "error", rememberErr)
 			}
 			if twin == nil {
 				return err

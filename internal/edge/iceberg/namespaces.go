@@ -54,7 +54,7 @@ func (e *edge) createNamespace(c *call) error {
 	if err := e.Catalog.CreateNamespace(c.r.Context(), c.on(), req.Namespace, req.Properties); err != nil {
 		return err
 	}
-	e.audit(c, "namespace created", "namespace", req.Namespace.String())
+	e.audit(c, "namespace.create", "namespace", req.Namespace.String())
 	return e.showNamespace(c, req)
 }
 
@@ -106,7 +106,7 @@ func (e *edge) dropNamespace(c *call) error {
 	if err := e.Catalog.DropNamespace(c.r.Context(), c.on(), n); err != nil {
 		return err
 	}
-	e.audit(c, "namespace dropped", "namespace", n.String())
+	e.audit(c, "namespace.drop", "namespace", n.String())
 	return e.none(c)
 }
 
@@ -130,7 +130,7 @@ func (e *edge) updateProperties(c *call) error {
 }
 
 // audit logs who did what.
-func (e *edge) audit(c *call, what string, args ...any) {
-	args = append(args, "principal", c.principal.Name, "warehouse", c.warehouse.Name, "request", c.id)
-	e.Logger.InfoContext(c.r.Context(), "audit", append([]any{"what", what}, args...)...)
+func (e *edge) audit(c *call, action string, args ...any) {
+	args = append(args, "principal", c.principal.Name, "warehouse", c.warehouse.Name, "requestId", c.id)
+	e.Logger.InfoContext(c.r.Context(), "audit", append([]any{"action", action}, args...)...)
 }

@@ -42,7 +42,7 @@ func (e *edge) send(c *call, status int, data []byte) error {
 		return nil
 	}
 	if _, err := c.w.Write(data); err != nil {
-		e.Logger.InfoContext(c.r.Context(), "client went away", "request", c.id, "error", err)
+		e.Logger.InfoContext(c.r.Context(), "client went away", "requestId", c.id, "error", err)
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func (e *edge) createTable(c *call) error {
 		return err
 	}
 	if !req.Stage {
-		e.audit(c, "table created", "namespace", n.String(), "table", req.Name)
+		e.audit(c, "table.create", "namespace", n.String(), "table", req.Name)
 	}
 	return e.loaded(c, loaded, false)
 }
@@ -101,7 +101,7 @@ func (e *edge) registerTable(c *call) error {
 	if err != nil {
 		return err
 	}
-	e.audit(c, "table registered", "table", id.String(), "overwrite", req.Overwrite)
+	e.audit(c, "table.register", "table", id.String(), "overwrite", req.Overwrite)
 	return e.loaded(c, loaded, false)
 }
 
@@ -220,7 +220,7 @@ func (e *edge) commitTable(c *call) error {
 		return err
 	}
 	if commit.AssertsCreate() {
-		e.audit(c, "table created", "namespace", id.Namespace.String(), "table", id.Name)
+		e.audit(c, "table.create", "namespace", id.Namespace.String(), "table", id.Name)
 	}
 	return e.loaded(c, loaded, false)
 }
@@ -247,7 +247,7 @@ func (e *edge) rename(c *call, kind catalog.Kind) error {
 	if err := e.Catalog.Rename(c.r.Context(), c.on(), kind, from, to); err != nil {
 		return err
 	}
-	e.audit(c, "renamed", "kind", kind.String(), "name", from.String(), "to", to.String())
+	e.audit(c, kind.String()+".rename", "name", from.String(), "to", to.String())
 	return e.none(c)
 }
 

@@ -46,7 +46,7 @@ func (e *edge) commitTransaction(c *call) error {
 	}
 	for _, tc := range commits {
 		if tc.Commit.AssertsCreate() {
-			e.audit(c, "table created", "namespace", tc.Identifier.Namespace.String(), "table", tc.Identifier.Name)
+			e.audit(c, "table.create", "namespace", tc.Identifier.Namespace.String(), "table", tc.Identifier.Name)
 		}
 	}
 	return e.none(c)

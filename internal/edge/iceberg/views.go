@@ -22,7 +22,7 @@ func (e *edge) createView(c *call) error {
 	if err != nil {
 		return err
 	}
-	e.audit(c, "view created", "namespace", n.String(), "view", req.Name)
+	e.audit(c, "view.create", "namespace", n.String(), "view", req.Name)
 	return e.loadedView(c, loaded)
 }
 
@@ -40,7 +40,7 @@ func (e *edge) registerView(c *call) error {
 	if err != nil {
 		return err
 	}
-	e.audit(c, "view registered", "view", id.String())
+	e.audit(c, "view.register", "view", id.String())
 	return e.loadedView(c, loaded)
 }
 

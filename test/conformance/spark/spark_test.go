@@ -40,7 +40,7 @@ func TestSpark(t *testing.T) {
 		{"upkeep.t", "true"},
 	} {
 		t.Run("log of "+drop.table, func(t *testing.T) {
-			line := regexp.MustCompile(`what=dropped .*name=` + regexp.QuoteMeta(drop.table) + ` .*`).FindString(server.Log())
+			line := regexp.MustCompile(`action=table.drop .*name=` + regexp.QuoteMeta(drop.table) + ` .*`).FindString(server.Log())
 			if !strings.Contains(line, " purgeRequested="+drop.purge+" ") {
 				t.Errorf("the drop's line is %q, want purgeRequested=%s", line, drop.purge)
 			}

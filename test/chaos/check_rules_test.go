@@ -60,6 +60,7 @@ func TestCheckFindsPlantedViolations(t *testing.T) {
 		{name: "a key of the neighbour", requests: []request{send(0, a, "purge-1", 1, "bucket/root/tpurge-1/f", "bucket/root/tpurge-2/f")}, want: `deletes "bucket/root/tpurge-2/f"`},
 		{name: "a name that begins alike", requests: []request{send(0, a, "purge-1", 1, "bucket/root/tpurge-12/f")}, want: "is not below"},
 		{name: "keys that cannot be read", requests: []request{{at: at(0), lease: lease{a, "purge-1", 1}}}, want: "keys cannot be read"},
+		{name: "a sender that ended in the middle", requests: []request{{at: at(0), lease: lease{a, "purge-1", 1}, cut: true}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -89,6 +90,28 @@ func TestStoreGateway(t *testing.T) {
 				t.Errorf("keys (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A sender that is killed in the middle of its request is no fault of what it sent.
+func TestStoreGatewayOfARequestInPart(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, "http://127.0.0.1:1", 0) // nothing is passed on
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	_, err = fmt.Fprintf(conn, "POST /bucket?delete HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n%s: host/7/abc purge-3 2\r\n\r\n<Delete><Obj", s3.LeaseHeader)
+	if err := errors.Join(err, conn.(*net.TCPConn).CloseWrite()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(conn); err != nil { // until the gateway is through with it
+		t.Fatal(err)
+	}
+	notes := s.requests()
+	if len(notes) != 1 || !notes[0].cut || len(notes[0].keys) > 0 || notes[0].lease.job != "purge-3" {
+		t.Errorf("noted %+v", notes)
 	}
 }
 

@@ -27,6 +27,7 @@ type request struct {
 	at    time.Time
 	lease lease
 	keys  []string // with the bucket's name in front
+	cut   bool     // its sender ended in the middle: what came of it names no keys
 }
 
 // lease is what a delete request says of its sender.
@@ -136,8 +137,13 @@ func (s *store) harm() string {
 func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	seen := s.note(r)
 	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return // its sender ended in the middle: nobody can carry it out
+	if err != nil { // its sender ended in the middle: nobody can carry it out
+		if seen != nil {
+			s.mu.Lock()
+			seen.cut = true
+			s.mu.Unlock()
+		}
+		return
 	}
 	now := s.trouble.Load()
 	wait := now.latency

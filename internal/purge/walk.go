@@ -19,8 +19,9 @@ const (
 	seenManifests = 16 << 20
 )
 
-// saveEvery is how many settled batches may pass between two saves.
-const saveEvery = 8
+// saveEvery is how many settled batches may pass between two saves. With those on the wire, and
+// what settles while the row is written, it is what a killed server sends again.
+const saveEvery = 6
 
 // ErrUnsettled is wrapped by the error of a pass that left something.
 var ErrUnsettled = errors.New("files are left")

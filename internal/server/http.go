@@ -57,7 +57,7 @@ func (s *server) handler() http.Handler {
 			cleanups.ServeHTTP(w, r)
 		case files.Serves(path):
 			drv.ServeHTTP(w, r)
-		case strings.HasPrefix(path, "/v1/"):
+		case path == "/v1", strings.HasPrefix(path, "/v1/"):
 			adm.ServeHTTP(w, r)
 		case path == "/metrics":
 			metrics.ServeHTTP(w, r)

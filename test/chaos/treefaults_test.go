@@ -102,7 +102,8 @@ func TestTreeChecksFindPlantedFaults(t *testing.T) {
 						t.Fatalf("%+v", r)
 					}
 				},
-				func() {}, []string{shows, "objects (-rows +bucket)"},
+				func() {},
+				[]string{shows, "objects (-rows +bucket)"},
 			},
 		} {
 			fault.plant()

@@ -282,7 +282,7 @@ func TestResolveOfAliases(t *testing.T) {
 }
 
 func FuzzResolve(f *testing.F) {
-	for _, seed := range []string{"s3://b/root/f", "file:///root/../x", "/root/a", "s3a://b/root/%2e%2e/x", "s3://b/root//"} {
+	for _, seed := range []string{"s3://b/root/f", "file:///root/../x", "/root/a", "s3a://b/root/%2e%2e/x", "s3://b/root//", "s3://b/root/a/.b", "s3://b/root/a/./b", "file:///root/a/"} {
 		f.Add(seed)
 	}
 	s := space(f, "s3://b/root", "file:///root")
@@ -293,6 +293,16 @@ func FuzzResolve(f *testing.F) {
 		}
 		if !s.Mounts()[0].Root.Contains(o.Location) && !s.Mounts()[1].Root.Contains(o.Location) {
 			t.Errorf("%q resolves to %q", uri, o.Location)
+		}
+		// What need not be taken apart means the same as if it had been.
+		if cleaned, err := blob.ParseLocation(uri); err != nil || o.Location != cleaned {
+			t.Errorf("%q resolves to %q, cleaned it is %q, %v", uri, o.Location, cleaned, err)
+		}
+		if rest := strings.TrimPrefix(string(o.Location), "file:///root/"); strings.HasPrefix(string(o.Location), "file:") && string(o.Key) != rest {
+			t.Errorf("%q has the key %q", uri, o.Key)
+		}
+		if strings.HasPrefix(string(o.Location), "s3:") && !strings.HasSuffix(uri, "/root/"+string(o.Key)) {
+			t.Errorf("%q has the key %q", uri, o.Key)
 		}
 	})
 }

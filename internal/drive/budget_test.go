@@ -28,6 +28,7 @@ func TestStatements(t *testing.T) {
 			do   func()
 		}{
 			{"stat of 16 names", 1, func() { _, _ = r.Stat(ctx, one, deep+"/first", true) }},
+			{"HEAD", 2, func() { _, _ = r.Head(ctx, one, deep+"/first") }},
 			{"create of an inline file", 8, put(deep+"/second", "2")},
 			{"create of an inline file of unknown size", 8, func() {
 				_, _, _ = r.Put(ctx, one, deep+"/third", drive.PutOptions{Body: strings.NewReader("3"), Size: -1})

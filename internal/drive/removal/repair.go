@@ -127,8 +127,8 @@ func (a *audit) rehang(ctx context.Context, tx *sqldb.Tx, dir tree.Inode) (int, 
 	return len(entries), m.tree.Insert(ctx, tx, a.fs, tree.Node{Parent: tree.Trash, Name: entryName(id), Inode: dir, Kind: tree.Directory, Mode: 0o755})
 }
 
-// holdParents holds the directories that entries are in, as whoever removes an entry does,
-// where they are there.
+// holdParents holds the directories that entries are in, as whoever removes an entry does.
+// One that is gone, or is none, nobody can add an entry to.
 func (a *audit) holdParents(ctx context.Context, tx *sqldb.Tx, entries []tree.Entry) error {
 	var parents []tree.Inode
 	for _, e := range entries {
@@ -136,18 +136,8 @@ func (a *audit) holdParents(ctx context.Context, tx *sqldb.Tx, entries []tree.En
 			parents = append(parents, e.Parent)
 		}
 	}
-	if len(parents) == 0 {
-		return nil
-	}
-	there, err := a.m.tree.Present(ctx, tx, a.fs, parents)
-	if err != nil {
-		return err
-	}
-	parents = slices.DeleteFunc(parents, func(p tree.Inode) bool { return !there[p] })
-	if len(parents) == 0 {
-		return nil
-	}
-	return a.m.tree.LockShared(ctx, tx, a.fs, parents...)
+	_, err := a.m.tree.LockDirectories(ctx, tx, a.fs, parents)
+	return err
 }
 
 // inodePage looks for inodes that no entry names.

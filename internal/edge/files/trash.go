@@ -130,8 +130,9 @@ func (e *edge) restore(c *call) error {
 }
 
 // home is the path that a restore goes to, which the token must cover; nil, for those who may
-// do everything, lets the drive find the old one. Since the delete the directory that it was in may have been moved to
-// where the token reaches nothing, so where it is now is asked about, and held to.
+// do everything, lets the drive find the old one. Since the delete the directory that it was
+// in may have been moved to where the token reaches nothing, so where it is now is asked
+// about, and held to.
 func (e *edge) home(c *call, j removal.Job, text string) (*tree.Path, error) {
 	checkFrom, checkTo := c.moving([]tenant.Action{tenant.Write}, []tenant.Action{tenant.Write})
 	if err := checkFrom(j.Path); err != nil {

@@ -156,6 +156,31 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
+// A directory that is gone, and has its own name where no directory is, ends in the trash all the
+// same, and holds nothing up.
+func TestReconcileNameInAFile(t *testing.T) {
+	t.Parallel()
+	each(t, removal.Config{}, func(t *testing.T, w *world) {
+		w.put("/file", "/dir/x")
+		fs, dir := int64(w.fs), int64(w.inode("/dir"))
+		w.exec(1, "UPDATE file_nodes SET parent_id = ? WHERE fs_id = ? AND inode_id = ?", int64(w.inode("/file")), fs, dir)
+		w.exec(1, "DELETE FROM inodes WHERE fs_id = ? AND inode_id = ?", fs, dir)
+		must(t, w.removal.MarkNow(t.Context(), w.fs))
+		if err := w.reconcile(w.removal); !errors.Is(err, job.ErrEnded) {
+			t.Fatal(err)
+		}
+		list, err := w.removal.List(t.Context(), w.fs, job.Pending, 0, 100)
+		must(t, err)
+		if len(list) != 1 {
+			t.Fatalf("%d jobs", len(list))
+		}
+		w.start()
+		w.sweepBy(list[0].ID)
+		w.wantPaths("/file")
+		drivetest.Check(t, w.db, fs)
+	})
+}
+
 // detached makes and detaches a tree.
 func (w *world) detached(top string) {
 	w.t.Helper()

@@ -13,8 +13,8 @@ const (
 
 // Wait gets a job run at once, by a worker or by an inline slot, whichever is free
 // first, and waits until it has ended, for at most limit. It returns the row as last
-// seen: with no error when the job ended or limit passed, else with the reason why the
-// waiting ended. The job never ends with the waiting.
+// seen, the zero Row if it was not: with no error when the job ended or limit passed,
+// else with the reason why the waiting ended. The job never ends with the waiting.
 func (r *Runner) Wait(ctx context.Context, id ID, limit time.Duration) (Row, error) {
 	r.store.Wake()
 	// The request's context only bounds the stay in the queue of the slots.

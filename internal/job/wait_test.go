@@ -91,7 +91,8 @@ func TestWaitEnds(t *testing.T) {
 				}), "a")
 				id := w.insert(t)
 				row, err := tc.wait(t, r, id, running)
-				if !errors.Is(err, tc.want) || row.ID != id || row.State.Ended() {
+				unread := err != nil && row.ID == 0 // hung up before the first look
+				if !errors.Is(err, tc.want) || row.ID != id && !unread || row.State.Ended() {
 					t.Errorf("%+v, %v", row, err)
 				}
 				close(release)

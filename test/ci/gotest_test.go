@@ -53,6 +53,32 @@ func TestCounts(t *testing.T) {
 			shown: "why\npanic: timed out\nFAIL\tp\t0.1s\n",
 		},
 		{
+			name: "a fuzz target whose time ended in the middle of an input passed",
+			events: []string{
+				`{"Action":"output","Package":"p","Test":"FuzzA","Output":"=== RUN   FuzzA\n"}`,
+				`{"Action":"output","Package":"p","Test":"FuzzA","Output":"fuzz: elapsed: 20s, execs: 349419 (18103/sec), new interesting: 45 (total: 568)\n"}`,
+				`{"Action":"output","Package":"p","Test":"FuzzA","Output":"--- FAIL: FuzzA (20.21s)\n"}`,
+				`{"Action":"output","Package":"p","Test":"FuzzA","Output":"    context deadline exceeded\n"}`,
+				`{"Action":"fail","Package":"p","Test":"FuzzA"}`,
+				`{"Action":"output","Package":"p","Output":"FAIL\n"}`,
+				`{"Action":"fail","Package":"p"}`,
+			},
+			want:  counts{passed: 1, cut: true},
+			shown: "FuzzA: its time was over, no input failed\n",
+		},
+		{
+			name: "one that found an input failed",
+			events: []string{
+				`{"Action":"output","Package":"p","Test":"FuzzA","Output":"--- FAIL: FuzzA (3.21s)\n"}`,
+				`{"Action":"output","Package":"p","Test":"FuzzA","Output":"    --- FAIL: FuzzA (0.00s)\n        a_test.go:7: context deadline exceeded\n"}`,
+				`{"Action":"output","Package":"p","Test":"FuzzA","Output":"    Failing input written to testdata/fuzz/FuzzA/1\n"}`,
+				`{"Action":"fail","Package":"p","Test":"FuzzA"}`,
+				`{"Action":"fail","Package":"p"}`,
+			},
+			want:  counts{failed: 1},
+			shown: "--- FAIL: FuzzA (3.21s)\n    --- FAIL: FuzzA (0.00s)\n        a_test.go:7: context deadline exceeded\n    Failing input written to testdata/fuzz/FuzzA/1\n",
+		},
+		{
 			name: "a skip keeps its reason",
 			events: []string{
 				`{"Action":"output","Package":"p","Test":"TestA","Output":"=== RUN   TestA\n"}`,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/lethe-project/lethe/internal/blob"
 	"github.com/lethe-project/lethe/internal/catalog"
@@ -254,7 +255,7 @@ func TestLostAnswerAfterCommit(t *testing.T) {
 
 func TestLostAnswerWithTheDatabaseDown(t *testing.T) {
 	t.Parallel()
-	each(t, func(b *bench) {
+	eachWaiting(t, 2*time.Second, func(b *bench) { // which it asks for so long
 		n := b.namespace("n")
 		id := ident(n, "t")
 		b.create(id)

@@ -91,18 +91,24 @@ func (hold) after(ctx context.Context) error {
 
 func each(t *testing.T, fn func(b *bench)) {
 	t.Helper()
+	eachWaiting(t, 20*time.Second, fn)
+}
+
+// eachWaiting is each with a bound on waits for locks, and on looks for a lost answer.
+func eachWaiting(t *testing.T, lockWait time.Duration, fn func(b *bench)) {
+	t.Helper()
 	for _, server := range sqldbtest.Servers(t) {
 		t.Run(server.String(), func(t *testing.T) {
 			t.Parallel()
-			fn(newBench(t, server))
+			fn(newBench(t, server, lockWait))
 		})
 	}
 }
 
-func newBench(t *testing.T, server sqldbtest.Server) *bench {
+func newBench(t *testing.T, server sqldbtest.Server, lockWait time.Duration) *bench {
 	t.Helper()
 	b := &bench{t: t, bucket: mem.New()}
-	b.db = server.Open(t, sqldb.Config{LockWait: 2 * time.Second, Hooks: sqldb.Hooks{BeforeCommit: hold{}.before, AfterCommit: hold{}.after}},
+	b.db = server.Open(t, sqldb.Config{LockWait: lockWait, Hooks: sqldb.Hooks{BeforeCommit: hold{}.before, AfterCommit: hold{}.after}},
 		tenant.Migrations, purge.Migrations, catalog.Migrations)
 	root, err := blob.ParseLocation(rootURI)
 	b.must(err)
@@ -230,16 +236,9 @@ func (b *bench) race(first, second func(ctx context.Context) error) (err1, err2 
 		b.t.Fatalf("the first ended before its commit: %v", err)
 	}
 	go func() { done2 <- second(b.t.Context()) }()
-	patience := time.NewTimer(300 * time.Millisecond) // long enough to reach a lock
-	defer patience.Stop()
-	select {
-	case err2 = <-done2:
-		close(s.release)
-		err1 = <-done1
-	case <-patience.C:
-		close(s.release)
-		err1, err2 = <-done1, <-done2
-	}
+	sqldbtest.Blocked(b.t, b.db, 0, func() bool { return len(done2) > 0 })
+	close(s.release)
+	err1, err2 = <-done1, <-done2
 	b.invariants()
 	return err1, err2
 }

@@ -37,6 +37,7 @@ func TestAnswersCheckFindsPlantedViolations(t *testing.T) {
 		name      string
 		exchanges []exchange
 		notes     []note
+		halts     halts
 		want      string // in the one violation; empty: none
 		excused   int
 	}{
@@ -53,6 +54,9 @@ func TestAnswersCheckFindsPlantedViolations(t *testing.T) {
 		{name: "503 while the database is away", exchanges: []exchange{busy(siblingWrite, 0, 10, 11)}, notes: []note{done(downDB, 0, 10), done(healDB, 0, 11)}, excused: 1},
 		{name: "503 after a cut", exchanges: []exchange{busy(siblingWrite, 0, 11, 12)}, notes: []note{done(cutDB, 0, 10)}, excused: 1},
 		{name: "503 long after a cut", exchanges: []exchange{busy(siblingWrite, 0, 12.1, 13)}, notes: []note{done(cutDB, 0, 10)}, want: "503"},
+		{name: "503 after a cut and a halt", exchanges: []exchange{busy(siblingWrite, 0, 12.1, 13)}, notes: []note{done(cutDB, 0, 10)}, halts: halts{{at(11), at(12)}}, excused: 1},
+		{name: "503 long after a cut and a halt", exchanges: []exchange{busy(siblingWrite, 0, 13.1, 14)}, notes: []note{done(cutDB, 0, 10)}, halts: halts{{at(11), at(12)}}, want: "503"},
+		{name: "503 after a halt", exchanges: []exchange{busy(siblingWrite, 0, 12.1, 13)}, halts: halts{{at(11), at(12)}}, want: "503"},
 		{name: "503 before a cut", exchanges: []exchange{busy(siblingWrite, 0, 8, 9.9)}, notes: []note{done(cutDB, 0, 10)}, want: "503"},
 		{name: "503 that does not say when", exchanges: []exchange{took(siblingWrite, 0, 10, 11, 503, "", false)}, notes: []note{done(cutDB, 0, 10)}, want: "503"},
 		{name: "503 when another server's database is cut", exchanges: []exchange{busy(siblingWrite, 0, 10, 11)}, notes: []note{done(cutDB, 1, 10)}, want: "503"},
@@ -75,7 +79,7 @@ func TestAnswersCheckFindsPlantedViolations(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			v := answers{tt.exchanges, tt.notes}.check()
+			v := answers{tt.exchanges, tt.notes, tt.halts}.check()
 			switch {
 			case tt.want == "" && len(v.violations) > 0:
 				t.Errorf("found %q", v.violations)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// healGrace is how long a server may show the harm that has ended: it finds its dead
-// connections, and answers what was under way.
+// healGrace is how long a server that runs may show the harm that has ended: it finds its
+// dead connections, and answers what was under way.
 const healGrace = 2 * time.Second
 
 // exchangeKind is what a request of a client is for.
@@ -55,6 +55,7 @@ func (w *world) noted(e event, began time.Time) {
 type answers struct {
 	exchanges []exchange
 	notes     []note
+	halts     halts // of the machine
 }
 
 // answered is what answers show.
@@ -157,11 +158,11 @@ func (a answers) spans(v *answered) (all []span) {
 		s := span{what: n.what, node: n.node, begin: n.began, end: forever}
 		switch n.what {
 		case cutDB:
-			s.end = n.ended.Add(healGrace)
+			s.end = a.halts.after(n.ended, healGrace)
 		case kill, stop, downDB, stallDB, hurtDisk:
 			for _, later := range a.notes[i+1:] {
 				if later.what == ends[n.what] && (later.node == n.node || n.what == hurtDisk) {
-					if s.end = later.ended.Add(healGrace); n.what == kill {
+					if s.end = a.halts.after(later.ended, healGrace); n.what == kill {
 						s.end = up(later)
 						away[n.node] = s.end
 					}

@@ -34,6 +34,7 @@ func TestCheckFindsPlantedViolations(t *testing.T) {
 		name     string
 		requests []request
 		wakes    map[int][]time.Time
+		halts    halts
 		want     string // in the one violation; empty: none
 		late     int
 	}{
@@ -48,6 +49,12 @@ func TestCheckFindsPlantedViolations(t *testing.T) {
 		{name: "of a server that was never stopped", requests: late(10), want: "had not been stopped", late: 1},
 		{name: "of a server when another one woke up", requests: late(10), wakes: map[int][]time.Time{22: {at(10)}}, want: "had not been stopped", late: 1},
 		{name: "an old wake-up is no excuse", requests: late(10), wakes: map[int][]time.Time{11: {at(0.5), at(30)}}, want: "9.5s after", late: 1},
+		{name: "of a server that the machine had stopped", requests: late(10, 11.9), halts: halts{{at(4), at(10)}}, late: 2},
+		{name: "before the end of the halt is seen", requests: late(9.9), halts: halts{{at(4), at(10)}}, late: 1},
+		{name: "before the machine stopped", requests: late(9.9), halts: halts{{at(9.95), at(12)}}, want: "had not been stopped", late: 1},
+		{name: "an old halt is no excuse", requests: late(12.1), halts: halts{{at(4), at(10)}}, want: "2.1s after host/11/aaaaaaaa had woken up", late: 1},
+		{name: "later than the wake-up allows, with a halt between", requests: late(12.1), wakes: woken, halts: halts{{at(10.1), at(12)}}, late: 1},
+		{name: "after a halt that does not make up for it", requests: late(14.2), wakes: woken, halts: halts{{at(11), at(12)}}, want: "2.2s after", late: 1},
 		{
 			name:     "an epoch that sends nothing before it is over",
 			requests: []request{send(0, a, "purge-1", 1), send(5, b, "purge-1", 3), send(6, a, "purge-1", 2)},
@@ -65,7 +72,7 @@ func TestCheckFindsPlantedViolations(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			h := history{
-				requests: tt.requests, wakes: tt.wakes, threads: 4,
+				requests: tt.requests, wakes: tt.wakes, halts: tt.halts, threads: 4,
 				places: map[string]string{"purge-1": "bucket/root/tpurge-1/", "purge-2": "bucket/root/tpurge-2/"},
 			}
 			v := h.check()

@@ -8,13 +8,15 @@ import (
 )
 
 // A server that wakes up after its lease has passed on may still send what it was about
-// to send: at most one request a thread, and at once.
+// to send: at most one request a thread, and at once. The machine wakes up all servers
+// after a halt.
 const wakeGrace = 2 * time.Second
 
 // history is what a store and the machine saw of some deletes.
 type history struct {
 	requests []request
 	wakes    map[int][]time.Time // process id → when it was continued
+	halts    halts               // of the machine, with all that runs on it
 	threads  int                 // delete-threads of each server
 	places   map[string]string   // job → what its keys begin with, bucket included
 }
@@ -31,7 +33,8 @@ type verdict struct {
 //   - A delete names its lease, and an epoch has one server.
 //   - A job deletes nothing outside of its own place.
 //   - After the first request of a later epoch, at most as many requests of an earlier one
-//     come as its server has threads, each within wakeGrace of a wake-up of that server.
+//     come as its server has threads, each within wakeGrace of a wake-up of that server,
+//     not counting the time for which the machine stood still.
 func (h history) check() verdict {
 	var v verdict
 	requests := slices.Clone(h.requests)
@@ -89,11 +92,22 @@ func (h history) check() verdict {
 	return v
 }
 
-// sinceWake is the time from the last wake-up of the request's sender.
+// sinceWake is for how long the request's sender had run since it was woken up last, by a
+// signal or with the whole machine.
 func (h history) sinceWake(r request) (since time.Duration, ok bool) {
+	woken := func(at time.Time) {
+		if ran := max(r.at.Sub(at)-h.halts.within(at, r.at), 0); !ok || ran < since {
+			since, ok = ran, true
+		}
+	}
 	for _, wake := range h.wakes[r.lease.pid()] {
 		if !wake.After(r.at) {
-			since, ok = r.at.Sub(wake), true
+			woken(wake)
+		}
+	}
+	for _, halt := range h.halts {
+		if !halt.begin.After(r.at) { // others may run before its end is seen
+			woken(halt.end)
 		}
 	}
 	return since, ok

@@ -76,14 +76,14 @@ func (w *world) openDrive(endpoint string) {
 		_ = bucket.Close()
 	})
 	place := "s3://" + name + "/drive?path-style=true&endpoint=" + url.QueryEscape(w.store.URL)
-	w.cfg.args = slices.Concat(w.cfg.args, driveSettings, []string{
+	w.cfg.args = slices.Concat(driveSettings, []string{
 		"--drive-storage", place, "--drive-delete-heartbeat-timeout-ms", fmt.Sprint(w.cfg.timeout.Milliseconds()),
-	})
+	}, w.cfg.args) // the last one of a flag counts
 }
 
 // Nobody gives a request up that a stopped server has: carried out late, it would undo what
 // its client did since through another one.
-var patientClient = &http.Client{Timeout: 45 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+var patientClient = &http.Client{Timeout: 2 * time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // ask makes one request about the drive, and logs what came of it.
 func (w *world) ask(ctx context.Context, n *node, kind exchangeKind, method, target, body string, header ...string) exchange {

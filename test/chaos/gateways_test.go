@@ -62,7 +62,7 @@ func TestStoreGateway(t *testing.T) {
 			req.Header.Set(s3.LeaseHeader, "host/7/abc purge-3 2")
 			began := time.Now()
 			status := 0
-			if resp, err := httpClient.Do(req); err == nil {
+			if resp, err := patientClient.Do(req); err == nil {
 				status = resp.StatusCode
 				_ = resp.Body.Close()
 			}
@@ -146,9 +146,9 @@ func TestDatabaseGateway(t *testing.T) {
 		return conn, bufio.NewReader(conn)
 	}
 	// say sends a line and waits for it to come back.
-	say := func(conn net.Conn, r *bufio.Reader, patience time.Duration) error {
+	say := func(conn net.Conn, r *bufio.Reader, limit time.Duration) error {
 		t.Helper()
-		_ = conn.SetDeadline(time.Now().Add(patience))
+		_ = conn.SetDeadline(time.Now().Add(limit))
 		if _, err := io.WriteString(conn, "hello\n"); err != nil {
 			return err
 		}
@@ -156,7 +156,7 @@ func TestDatabaseGateway(t *testing.T) {
 		return err
 	}
 	conn, r := dial()
-	if err := say(conn, r, impatience); err != nil {
+	if err := say(conn, r, patience); err != nil {
 		t.Fatal(err)
 	}
 	d.stall()
@@ -164,38 +164,38 @@ func TestDatabaseGateway(t *testing.T) {
 		t.Error("it came back through a stalled gateway")
 	}
 	d.heal()
-	_ = conn.SetDeadline(time.Now().Add(impatience))
+	_ = conn.SetDeadline(time.Now().Add(patience))
 	if _, err := r.ReadString('\n'); err != nil { // what was held
 		t.Error(err)
 	}
 	d.slow(50 * time.Millisecond)
 	began := time.Now()
-	if err := say(conn, r, impatience); err != nil || time.Since(began) < 100*time.Millisecond {
+	if err := say(conn, r, patience); err != nil || time.Since(began) < 100*time.Millisecond {
 		t.Errorf("%v, after %s, want 50 ms each way", err, time.Since(began))
 	}
 	d.far(20 * time.Millisecond)
 	d.heal()
 	began = time.Now()
-	if err := say(conn, r, impatience); err != nil || time.Since(began) < 40*time.Millisecond {
+	if err := say(conn, r, patience); err != nil || time.Since(began) < 40*time.Millisecond {
 		t.Errorf("%v, after %s, want 20 ms each way, healed or not", err, time.Since(began))
 	}
 	d.far(0)
 	d.cut()
-	if err := say(conn, r, impatience); err == nil {
+	if err := say(conn, r, patience); err == nil {
 		t.Error("a cut connection lives")
 	}
 	conn, r = dial()
-	if err := say(conn, r, impatience); err != nil {
+	if err := say(conn, r, patience); err != nil {
 		t.Errorf("after a cut: %v", err)
 	}
 	d.down()
 	again, ra := dial()
-	if say(conn, r, impatience) == nil || say(again, ra, impatience) == nil {
+	if say(conn, r, patience) == nil || say(again, ra, patience) == nil {
 		t.Error("a connection to a database that is down")
 	}
 	d.heal()
 	conn, r = dial()
-	if err := say(conn, r, impatience); err != nil {
+	if err := say(conn, r, patience); err != nil {
 		t.Errorf("after an outage: %v", err)
 	}
 }

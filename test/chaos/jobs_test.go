@@ -15,7 +15,7 @@ import (
 
 const (
 	token      = "a-token-for-tests"
-	impatience = 5 * time.Second // of clients
+	impatience = 5 * time.Second // of clients, while harm is done
 	namespaces = "/iceberg/v1/default/namespaces"
 )
 
@@ -33,6 +33,10 @@ var httpClient = &http.Client{Timeout: impatience, Transport: &http.Transport{Di
 
 // send makes one request to a server. An error means that there was no whole answer.
 func (n *node) send(ctx context.Context, method, path string, body any, header ...string) (answer, error) {
+	return n.sendBy(ctx, httpClient, method, path, body, header...)
+}
+
+func (n *node) sendBy(ctx context.Context, client *http.Client, method, path string, body any, header ...string) (answer, error) {
 	var in io.Reader = http.NoBody
 	if body != nil {
 		raw, err := json.Marshal(body)
@@ -49,7 +53,7 @@ func (n *node) send(ctx context.Context, method, path string, body any, header .
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err := httpClient.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return answer{}, err
 	}
@@ -58,9 +62,9 @@ func (n *node) send(ctx context.Context, method, path string, body any, header .
 	return answer{resp.StatusCode, resp.Header, out}, err
 }
 
-// must is send of a request in a calm world.
-func (n *node) must(ctx context.Context, method, path string, body any, want int) (answer, error) {
-	a, err := n.send(ctx, method, path, body)
+// must makes a request in a calm world, where an answer may take its time.
+func (n *node) must(ctx context.Context, method, path string, body any, want int, header ...string) (answer, error) {
+	a, err := n.sendBy(ctx, patientClient, method, path, body, header...)
 	if err == nil && a.status != want {
 		err = fmt.Errorf("%s %s: status %d, want %d: %s", method, path, a.status, want, a.body)
 	}

@@ -79,7 +79,7 @@ type store struct {
 	URL string
 
 	target  *url.URL
-	base    time.Duration // latency of deletes at all times
+	base    atomic.Int64 // latency of deletes at all times, ns
 	trouble atomic.Pointer[trouble]
 	client  *http.Transport
 
@@ -96,10 +96,11 @@ func newStore(t *testing.T, target string, latency time.Duration) *store {
 		t.Fatal(err)
 	}
 	s := &store{
-		target: u, base: latency, rnd: rand.New(rand.NewPCG(1, 2)), harmed: map[string]int{},
+		target: u, rnd: rand.New(rand.NewPCG(1, 2)), harmed: map[string]int{},
 		client: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64},
 	}
 	s.calm()
+	s.far(latency)
 	server := httptest.NewServer(s)
 	s.URL = server.URL
 	t.Cleanup(func() {
@@ -111,6 +112,9 @@ func newStore(t *testing.T, target string, latency time.Duration) *store {
 }
 
 func (s *store) calm() { s.trouble.Store(&trouble{}) }
+
+// far gives deletes a latency.
+func (s *store) far(by time.Duration) { s.base.Store(int64(by)) }
 
 // requests returns the deletes so far, in the order in which they came.
 func (s *store) requests() []request {
@@ -148,7 +152,7 @@ func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	now := s.trouble.Load()
 	wait := now.latency
 	if seen != nil {
-		wait += s.base
+		wait += time.Duration(s.base.Load())
 		s.name(seen, r, body)
 	}
 	if wait > 0 {

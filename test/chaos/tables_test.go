@@ -18,7 +18,10 @@ import (
 // Tables are the half of deletes that is dropped through the catalog: this file makes
 // them, drops them through whichever server answers, and says what must remain.
 
-const namespace = "chaos"
+const (
+	namespace   = "chaos"
+	asyncHeader = "X-Gravitino-Async-Purge"
+)
 
 // table is one that will be dropped.
 type table struct {
@@ -29,6 +32,8 @@ type table struct {
 func (w *world) location(name string) string { return w.root + "/" + namespace + "/" + name }
 
 func tablePath(name string) string { return namespaces + "/" + namespace + "/tables/" + name }
+
+func dropPath(name string) string { return tablePath(name) + "?purgeRequested=true" }
 
 // shapes are what tables look like: formats, codecs, levels, sizes. Every kind of file
 // that a purge knows is in one of them.
@@ -219,7 +224,7 @@ func (d *dropping) count(doubt bool) {
 
 // drop asks one server once.
 func (w *world) drop(ctx context.Context, n *node, name string, sync bool) (answer, error) {
-	return n.send(ctx, http.MethodDelete, tablePath(name)+"?purgeRequested=true", nil, "X-Gravitino-Async-Purge", fmt.Sprint(!sync))
+	return n.send(ctx, http.MethodDelete, dropPath(name), nil, asyncHeader, fmt.Sprint(!sync))
 }
 
 // wantOneJobEach asserts that each drop made exactly one job, in its own table's place.

@@ -26,7 +26,12 @@ func (w *world) plant(trees []*tree) (stays map[string]string) {
 	var puts, rest []func(ctx context.Context, n *node) error
 	ask := func(list *[]func(ctx context.Context, n *node) error, method, target, body string) {
 		*list = append(*list, func(ctx context.Context, n *node) error {
-			if x := w.ask(ctx, n, siblingObject, method, target, body); x.status/100 != 2 {
+			x := w.ask(ctx, n, siblingObject, method, target, body)
+			for x.status == http.StatusServiceUnavailable && x.retryAfter && ctx.Err() == nil { // surely not made
+				<-time.After(100 * time.Millisecond)
+				x = w.ask(ctx, n, siblingObject, method, target, body)
+			}
+			if x.status/100 != 2 {
 				return fmt.Errorf("make: %s", x)
 			}
 			return nil

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"strings"
@@ -52,6 +51,7 @@ type world struct {
 	space  *blob.Space
 	store  *store
 	nodes  []*node
+	watch  *machine
 	wakes  map[int][]time.Time
 	before map[string]string // what nobody drops: URI → bytes
 	drive  *driveSide        // nil without a drive
@@ -97,7 +97,7 @@ func newWorld(t *testing.T, db sqldbtest.Server, cfg config) *world {
 	if cfg.batch == 0 {
 		cfg.batch = 20
 	}
-	w := &world{t: t, cfg: cfg, wakes: map[int][]time.Time{}}
+	w := &world{t: t, cfg: cfg, wakes: map[int][]time.Time{}, watch: newMachine(t)}
 	if cfg.local {
 		w.openDirectory()
 	} else {
@@ -193,7 +193,7 @@ func (w *world) storage() string {
 func (w *world) newNode(number int, database string) *node {
 	w.t.Helper()
 	n := &node{number: number, database: newDatabase(w.t, database)}
-	listen := freeAddress(w.t)
+	listen := proc.FreeAddress(w.t) // also over restarts
 	n.uri = "http://" + listen
 	args := append([]string{
 		"--storage", w.storage(),
@@ -213,17 +213,6 @@ func (w *world) newNode(number int, database string) *node {
 		n.server.Signal(w.t, syscall.SIGCONT)
 	})
 	return n
-}
-
-// freeAddress is one that a server keeps over its restarts.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }
 
 // kill ends a server at once. It stays away until restart.
@@ -283,7 +272,7 @@ func (w *world) calm() {
 		}
 		n.absent = false
 	}
-	proc.Eventually(w.t, time.Minute, "every server is ready", func() bool {
+	proc.Eventually(w.t, patience, "every server is ready", func() bool {
 		w.supervise()
 		for _, n := range w.nodes {
 			if a, err := n.send(w.t.Context(), "GET", "/readyz", nil); err != nil || a.status != 200 {
@@ -348,7 +337,7 @@ func (w *world) wantFenced() verdict {
 	for _, j := range w.jobs() {
 		places[j.name()] = strings.TrimPrefix(j.location, "s3://") + "/"
 	}
-	v := history{requests: w.store.requests(), wakes: w.wakes, threads: threads, places: places}.check()
+	v := history{requests: w.store.requests(), wakes: w.wakes, halts: w.watch.seen(), threads: threads, places: places}.check()
 	for i, text := range v.violations {
 		if i == 20 {
 			w.t.Errorf("and %d more", len(v.violations)-i)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -12,6 +11,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/lethe-project/lethe/test/port"
 )
 
 // daemon is a server that tests need: a process in a temporary folder of its own.
@@ -19,6 +20,34 @@ type daemon struct {
 	dir    string
 	server *exec.Cmd
 	done   chan struct{} // closed when the server has ended
+}
+
+const (
+	listenTries = 3
+	listenLimit = 5 * time.Minute // beside compilers, on a slow machine
+)
+
+var errEnded = errors.New("the server ended")
+
+// listen starts the server on a port that is free and waits until it takes connections.
+// One that ends before is started again on another port: somebody may have been faster.
+func (d *daemon) listen(ctx context.Context, server func(port string) (*exec.Cmd, error), ready func(ctx context.Context, port string) bool) (string, error) {
+	for try := 1; ; try++ {
+		at, err := port.Free(ctx)
+		if err != nil {
+			return "", err
+		}
+		cmd, err := server(at)
+		if err != nil {
+			return "", err
+		}
+		if err := d.launch(cmd); err != nil {
+			return "", err
+		}
+		if err = d.await(ctx, func(ctx context.Context) bool { return ready(ctx, at) }); !errors.Is(err, errEnded) || try == listenTries {
+			return at, err
+		}
+	}
 }
 
 // launch starts the server, which writes to the file log of its folder.
@@ -44,16 +73,17 @@ func (d *daemon) launch(server *exec.Cmd) error {
 func (d *daemon) await(ctx context.Context, ready func(context.Context) bool) error {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
-	for over := time.After(time.Minute); ; {
+	for over := time.After(listenLimit); ; {
 		if ready(ctx) {
 			return nil
 		}
 		select {
 		case <-ticker.C:
 		case <-d.done:
-			return errors.New("the server ended, see " + filepath.Join(d.dir, "log"))
+			log, _ := os.ReadFile(filepath.Join(d.dir, "log")) // the folder goes
+			return fmt.Errorf("%w:\n%s", errEnded, log)
 		case <-over:
-			return errors.New("the server is not ready after a minute")
+			return fmt.Errorf("the server is not ready after %s", listenLimit)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -108,13 +138,4 @@ func ids(owner *user.User) (uid, gid uint32, err error) {
 	u, uerr := strconv.ParseUint(owner.Uid, 10, 32)
 	g, gerr := strconv.ParseUint(owner.Gid, 10, 32)
 	return uint32(u), uint32(g), errors.Join(uerr, gerr)
-}
-
-func freePort(ctx context.Context) (string, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, errors.Join(err, l.Close())
 }

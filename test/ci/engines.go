@@ -32,7 +32,7 @@ func environment(ctx context.Context, dir, requirements string) (string, error) 
 	if err := quiet(ctx, "python3", "-m", "venv", "--clear", dir); err != nil {
 		return "", err
 	}
-	if err := quiet(ctx, filepath.Join(dir, "bin", "pip"), "install", "--disable-pip-version-check", "--no-deps", "-r", requirements); err != nil {
+	if err := fetch(ctx, filepath.Join(dir, "bin", "pip"), "install", "--disable-pip-version-check", "--no-deps", "-r", requirements); err != nil {
 		return "", err
 	}
 	return dir, os.WriteFile(mark, []byte(want), 0o600)
@@ -59,7 +59,7 @@ func java(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, quiet(ctx, "mvn", "--batch-mode", "--quiet", "--file", "test/conformance/java/pom.xml", "test", "-DskipTests", "-Dbuild.dir="+dir)
+	return nil, fetch(ctx, "mvn", "--batch-mode", "--quiet", "--file", "test/conformance/java/pom.xml", "test", "-DskipTests", "-Dbuild.dir="+dir)
 }
 
 // spark prepares Spark, and Iceberg's runtime for it from Maven.
@@ -85,5 +85,5 @@ func spark(ctx context.Context) ([]string, error) {
 	if _, err := os.Stat(filepath.Join(jars, parts[1]+"-"+parts[2]+".jar")); err == nil {
 		return env, nil
 	}
-	return env, quiet(ctx, "mvn", "--batch-mode", "dependency:copy", "-Dartifact="+runtime, "-DoutputDirectory="+jars)
+	return env, fetch(ctx, "mvn", "--batch-mode", "dependency:copy", "-Dartifact="+runtime, "-DoutputDirectory="+jars)
 }

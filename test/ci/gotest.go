@@ -20,7 +20,7 @@ import (
 const (
 	crashTag    = "lethe_crash"
 	fuzzTime    = "20s"
-	testTimeout = "20m"
+	testTimeout = "40m"
 )
 
 // packages are the packages with tests, by what they need.

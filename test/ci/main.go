@@ -170,6 +170,10 @@ func (r *run) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// Reading what there is to build downloads it.
+	if err := fetch(ctx, "go", append([]string{"list", "-deps", "-test"}, r.patterns...)...); err != nil {
+		return err
+	}
 	for _, b := range []struct{ env, path, tags string }{
 		{"LETHE_BINARY", dir + "/bin/lethe", ""},
 		{"LETHE_CRASH_BINARY", dir + "/bin/lethe-crash", crashTag},
@@ -189,7 +193,7 @@ func (r *run) lint(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := command("env", "GOBIN="+dir+"/bin", "go", "-C", "tools", "install", "tool")(ctx); err != nil {
+	if err := fetch(ctx, "env", "GOBIN="+dir+"/bin", "go", "-C", "tools", "install", "tool"); err != nil {
 		return err
 	}
 	return command("bin/golangci-lint", append([]string{"run"}, r.patterns...)...)(ctx)

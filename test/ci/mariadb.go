@@ -50,25 +50,19 @@ func (m *mariadb) start(ctx context.Context) ([]string, error) {
 	if out, err := install.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("mariadb-install-db: %w\n%s", err, out)
 	}
-	port, err := freePort(ctx)
+	client := func(ctx context.Context, port, statement string) error {
+		return quiet(ctx, "mariadb", "--no-defaults", "-h127.0.0.1", "-P"+port, "-uroot", "-e", statement)
+	}
+	port, err := m.listen(ctx, func(port string) (*exec.Cmd, error) {
+		return run(server, data, "--port="+port, "--bind-address=127.0.0.1", "--skip-name-resolve",
+			"--tmpdir="+m.dir, "--socket="+filepath.Join(m.dir, "socket"), "--pid-file="+filepath.Join(m.dir, "pid"),
+			"--max-connections=600", "--skip-log-bin", "--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0",
+			"--innodb-buffer-pool-size=256M", "--character-set-server=utf8mb4", "--collation-server=utf8mb4_bin")
+	}, func(ctx context.Context, port string) bool { return client(ctx, port, "SELECT 1") == nil })
 	if err != nil {
 		return nil, err
 	}
-	daemon, err := run(server, data, "--port="+port, "--bind-address=127.0.0.1", "--skip-name-resolve",
-		"--tmpdir="+m.dir, "--socket="+filepath.Join(m.dir, "socket"), "--pid-file="+filepath.Join(m.dir, "pid"),
-		"--max-connections=600", "--skip-log-bin", "--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0",
-		"--innodb-buffer-pool-size=256M", "--character-set-server=utf8mb4", "--collation-server=utf8mb4_bin")
-	if err != nil {
-		return nil, err
-	}
-	if err := m.launch(daemon); err != nil {
-		return nil, err
-	}
-	client := []string{"--no-defaults", "-h127.0.0.1", "-P" + port, "-uroot", "-e"}
-	if err := m.await(ctx, func(ctx context.Context) bool { return quiet(ctx, "mariadb", append(client, "SELECT 1")...) == nil }); err != nil {
-		return nil, err
-	}
-	return []string{"LETHE_TEST_MYSQL=mysql://root@127.0.0.1:" + port + "/lethe"}, quiet(ctx, "mariadb", append(client, "CREATE DATABASE lethe")...)
+	return []string{"LETHE_TEST_MYSQL=mysql://root@127.0.0.1:" + port + "/lethe"}, client(ctx, port, "CREATE DATABASE lethe")
 }
 
 // stop ends the server and removes its data.

@@ -55,21 +55,13 @@ func (p *postgres) start(ctx context.Context) ([]string, error) {
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
 	}
-	port, err := freePort(ctx)
-	if err != nil {
-		return nil, err
-	}
-	server, err := run("postgres", "-D", data, "-p", port, "-k", p.dir, "-c", "listen_addresses=127.0.0.1",
-		"-c", "max_connections=400", "-c", "fsync=off", "-c", "full_page_writes=off", "-c", "synchronous_commit=off")
-	if err != nil {
-		return nil, err
-	}
-	if err := p.launch(server); err != nil {
-		return nil, err
-	}
-	return []string{"LETHE_TEST_POSTGRES=postgres://postgres@127.0.0.1:" + port + "/postgres?sslmode=disable"}, p.await(ctx, func(ctx context.Context) bool {
+	port, err := p.listen(ctx, func(port string) (*exec.Cmd, error) {
+		return run("postgres", "-D", data, "-p", port, "-k", p.dir, "-c", "listen_addresses=127.0.0.1",
+			"-c", "max_connections=400", "-c", "fsync=off", "-c", "full_page_writes=off", "-c", "synchronous_commit=off")
+	}, func(ctx context.Context, port string) bool {
 		return quiet(ctx, filepath.Join(bins(), "pg_isready"), "-q", "-h", "127.0.0.1", "-p", port) == nil
 	})
+	return []string{"LETHE_TEST_POSTGRES=postgres://postgres@127.0.0.1:" + port + "/postgres?sslmode=disable"}, err
 }
 
 // stop ends the server, at last without a checkpoint, and removes the cluster.

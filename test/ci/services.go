@@ -31,6 +31,34 @@ func quiet(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
+// Downloads are tried as often, with a pause that grows.
+const (
+	fetchTries = 4
+	fetchPause = 5 * time.Second
+)
+
+// fetch is quiet of a program that needs the network, which fails at times: it may be run
+// again.
+func fetch(ctx context.Context, name string, args ...string) error {
+	return again(ctx, fetchPause, func() error { return quiet(ctx, name, args...) })
+}
+
+func again(ctx context.Context, pause time.Duration, do func() error) error {
+	for try := 1; ; try++ {
+		err := do()
+		if err == nil || try == fetchTries {
+			return err
+		}
+		timer := time.NewTimer(time.Duration(try) * pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return errors.Join(err, context.Cause(ctx))
+		}
+	}
+}
+
 // service is something the tests need and cannot build.
 type service struct {
 	name string
@@ -128,7 +156,7 @@ apt-get -o DPkg::Lock::Timeout=300 -q install -y --no-install-recommends ` + str
 		}
 		args = append([]string{"sudo", "-n"}, args...)
 	}
-	if err := quiet(ctx, args[0], args[1:]...); err != nil {
+	if err := fetch(ctx, args[0], args[1:]...); err != nil {
 		return err
 	}
 	if !found() {

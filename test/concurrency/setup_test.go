@@ -43,7 +43,7 @@ import (
 const (
 	clients = 20
 	token   = "a-token-for-tests"
-	limit   = 5 * time.Minute // of one test, at scale 1: it takes a fraction of this
+	limit   = 15 * time.Minute // of one test, at scale 1: it takes a fraction of this
 )
 
 var scale = flag.Int("scale", 1, "how many times the usual work is done")
@@ -73,7 +73,7 @@ func newWorld(t *testing.T, db sqldbtest.Server) *world {
 	w := &world{dir: t.TempDir(), responder: responder.New(t)}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 2 * clients
-	w.http = &http.Client{Transport: transport, Timeout: time.Minute}
+	w.http = &http.Client{Transport: transport, Timeout: 5 * time.Minute}
 	t.Cleanup(transport.CloseIdleConnections)
 
 	database, replicas := db.URL(t), 2

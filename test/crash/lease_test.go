@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -42,29 +43,40 @@ func (w *world) second() *world {
 // is killed. The other takes over, each time.
 func TestTakenOverAgainAndAgain(t *testing.T) {
 	t.Parallel()
-	args := []string{"--async-purge-rate-limit", "400", "--async-purge-delete-batch-size", "20"}
+	// A minute of deletes, of which the turns need a part.
+	slowly := []string{"--async-purge-rate-limit", "50", "--async-purge-delete-batch-size", "10"}
 	a := newWorld(t, postgres(t))
 	b := a.second()
-	a.up(args...)
+	a.up(slowly...)
 	a.namespace()
 	a.neighbours()
-	victim := a.bigTable("victim", 2000)
+	victim := a.bigTable("victim", 3000)
 	before := a.tree(victim)
 	job := a.drop("victim")
-	b.up(args...)
-	owner, other := a, b
-	for left := 1800; left > 400; left -= 400 {
-		owner.deletedFrom(owner.dirOf("victim"), left)
-		other.until(job, "is owned by the other server", func(j client.Job) bool { return strings.Contains(j.Owner, owner.pid()) })
+	b.up(slowly...)
+	var owner, other *world
+	const turns = 4
+	for turn := range turns {
+		from := a.until(job, "is there", func(client.Job) bool { return true }).Counts().Files
+		j := a.until(job, "has come further", func(j client.Job) bool { return j.Counts().Files > from })
+		if owner, other = a, b; strings.Contains(j.Owner, b.pid()) {
+			owner, other = b, a
+		}
 		owner.server.Kill(t)
 		other.until(job, "is taken over", func(j client.Job) bool { return strings.Contains(j.Owner, other.pid()) })
-		owner.up(args...)
-		owner, other = other, owner
+		if turn < turns-1 {
+			owner.up(slowly...)
+		}
 	}
+	if left := countFiles(a.dirOf("victim")); left == 0 {
+		t.Error("the purge was over before the last turn: this test shows little")
+	}
+	owner.up()
+	other.server.Kill(t)
 	if j := owner.ends(job, client.Succeeded); !strings.Contains(j.Owner, owner.pid()) {
 		t.Errorf("%s was finished by %s, want %s", job, j.Owner, owner.pid())
 	}
-	other.wantPurged(victim, "victim", before)
+	owner.wantPurged(victim, "victim", before)
 	owner.wantOneRow("victim", client.Succeeded)
 }
 
@@ -74,16 +86,20 @@ func TestTakenOverAgainAndAgain(t *testing.T) {
 func TestFrozenOwnerSendsNothing(t *testing.T) {
 	t.Parallel()
 	const batch = 20 // of slow
+	lasting := []string{"--async-purge-heartbeat-timeout-ms", "5000"}
 	a := newWorld(t, postgres(t))
 	b := a.second()
-	a.up(slow...)
+	a.up(slices.Concat(slow, lasting, []string{"--async-purge-rate-limit", "100"})...)
+	b.up(lasting...)
 	a.namespace()
 	a.neighbours()
 	victim := a.bigTable("victim", 1000)
 	before := a.tree(victim)
+	b.signal(syscall.SIGSTOP) // so that the first server gets it
+	defer b.signal(syscall.SIGCONT)
 	job := a.drop("victim")
 	a.deletedFrom(a.dirOf("victim"), 960)
-	b.up()
+	b.signal(syscall.SIGCONT)
 	j := b.until(job, "is owned by the first server", func(j client.Job) bool { return strings.Contains(j.Owner, a.pid()) })
 	if j.State != client.Running {
 		t.Fatalf("%s is %s", job, j.State)

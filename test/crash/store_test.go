@@ -174,10 +174,10 @@ func TestStoreOutage(t *testing.T) {
 		w.up(append([]string{"--async-purge-max-attempts", "1"}, slow...)...)
 		w.namespace()
 		w.neighbours()
-		victim := w.bigTable("victim", 1000)
+		victim := w.bigTable("victim", 2000) // 10 s of deletes
 		before := w.tree(victim)
 		job := w.drop("victim")
-		w.deletedFrom(w.dirOf("victim"), 900)
+		w.deletedFrom(w.dirOf("victim"), 1950)
 		limit := func(descriptors string) {
 			command(w.t, "prlimit", "--pid", fmt.Sprint(w.server.PID()), "--nofile="+descriptors+":")
 		}

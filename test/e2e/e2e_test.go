@@ -114,7 +114,7 @@ func TestUnfinishedPurgeGoesOnAfterRestart(t *testing.T) {
 	for _, db := range sqldbtest.Servers(t) {
 		t.Run(string(db.Name), func(t *testing.T) {
 			t.Parallel()
-			s := proc.Start(t, proc.Options{Database: db.URL(t), Args: []string{"--async-purge-retry-base-ms", "100"}})
+			s := proc.Start(t, proc.Options{Database: db.URL(t), Args: []string{"--async-purge-retry-base-ms", "100", "--async-purge-max-attempts", "1000"}})
 			dir := create(t, s, "t")
 			obstacle := filepath.Join(dir, "metadata", "in-the-way.puffin")
 			statistics := `{"updates":[{"action":"set-statistics","snapshot-id":1,"statistics":{"snapshot-id":1,"statistics-path":"file://` +
@@ -138,7 +138,7 @@ func TestUnfinishedPurgeGoesOnAfterRestart(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.Start(t)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			job, err := dial(t, s).Jobs().Wait(ctx, dropped.Job, client.WaitOptions{})
 			if err != nil || job.State != client.Succeeded {
@@ -242,7 +242,7 @@ func TestRefusesToServeEverybody(t *testing.T) {
 // refused runs a command that must fail soon, and returns what it says.
 func refused(t *testing.T, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, proc.Binary(t), args...)
 	cmd.Env = []string{"HOME=" + t.TempDir()}
@@ -263,7 +263,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proc.Eventually(t, 10*time.Second, "the server ends", func() bool {
+	proc.Eventually(t, 20*time.Second, "the server ends", func() bool { // less than a drain may take
 		s.Signal(t, syscall.SIGTERM)
 		return !s.Alive()
 	})

@@ -20,11 +20,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lethe-project/lethe/test/port"
 )
 
 const (
-	startLimit = 60 * time.Second // migrations on a slow, shared machine included
-	stopLimit  = 45 * time.Second // longer than the server's own drain
+	startLimit = 3 * time.Minute  // migrations on a slow, shared machine included
+	stopLimit  = 90 * time.Second // longer than the server's own drain
 	poll       = 20 * time.Millisecond
 )
 
@@ -120,7 +122,7 @@ func (s *Server) Launch(tb testing.TB) {
 // WaitReady waits until the server answers /readyz, and fails the test when it ends before.
 func (s *Server) WaitReady(tb testing.TB) {
 	tb.Helper()
-	client := &http.Client{Timeout: 5 * time.Second}
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	ready := func() bool {
 		select {
 		case <-s.done:
@@ -218,6 +220,17 @@ func (s *Server) Token(tb testing.TB) string {
 func (s *Server) Log() string { return s.log.String() }
 
 func (s *Server) addressFile() string { return filepath.Join(s.Data, "address") }
+
+// FreeAddress is an address of 127.0.0.1 for a server that keeps it over its restarts:
+// nobody else comes by it while the server is down.
+func FreeAddress(tb testing.TB) string {
+	tb.Helper()
+	free, err := port.Free(tb.Context())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return "127.0.0.1:" + free
+}
 
 // Eventually polls until ok holds, and fails the test when it does not within the limit.
 func Eventually(tb testing.TB, limit time.Duration, what string, ok func() bool) {

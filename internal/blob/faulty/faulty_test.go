@@ -10,15 +10,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/lethe-project/lethe/internal/blob"
 	"github.com/lethe-project/lethe/internal/blob/blobtest"
 	"github.com/lethe-project/lethe/internal/blob/faulty"
 	"github.com/lethe-project/lethe/internal/blob/mem"
+	"github.com/lethe-project/lethe/test/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 func setup(t *testing.T, n int) (*faulty.Bucket, []blob.Key) {
 	t.Helper()

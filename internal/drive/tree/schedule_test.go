@@ -5,11 +5,11 @@ import (
 	"errors"
 	"slices"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"github.com/lethe-project/lethe/internal/drive/tree"
 	"github.com/lethe-project/lethe/internal/sqldb"
+	"github.com/lethe-project/lethe/internal/sqldb/sqldbtest"
 )
 
 // What an operation of the world may answer, beside ok.
@@ -38,8 +38,8 @@ type left struct {
 type world struct {
 	*bench
 	left
-	patience time.Duration // how long an operation must not get on to count as blocked
-	missed   atomic.Int64  // set writes that did not hit what was read; each was rolled back
+	missed  atomic.Int64 // set writes that did not hit what was read; each was rolled back
+	waiting []*act       // for a lock, when they were last looked at
 }
 
 // op runs fn in a transaction until it does not see the tree move.
@@ -379,17 +379,16 @@ func (w *world) fast(h hook, text string) error {
 
 // act is an operation under way that stops at a point.
 type act struct {
-	t        *testing.T
-	patience time.Duration
-	reached  chan struct{}
-	release  chan struct{}
-	done     chan string
-	answer   string
+	w       *world
+	reached chan struct{}
+	release chan struct{}
+	done    chan string
+	answer  string
 }
 
 // begin starts an operation that will stop at the nth time of a point.
 func (w *world) begin(point string, nth int, op func(hook) error) *act {
-	a := &act{t: w.t, patience: w.patience, reached: make(chan struct{}), release: make(chan struct{}), done: make(chan string, 1)}
+	a := &act{w: w, reached: make(chan struct{}), release: make(chan struct{}), done: make(chan string, 1)}
 	go func() {
 		n := 0
 		err := op(func(at string) {
@@ -411,21 +410,26 @@ func (w *world) begin(point string, nth int, op func(hook) error) *act {
 	return a
 }
 
-// state waits until the operation stands at its point, has ended, or is blocked.
+// state waits until the operation stands at its point, has ended, or waits for a lock.
 func (a *act) state() string {
-	if a.answer != "" {
-		return a.answer
+	a.w.t.Helper()
+	state := a.answer
+	came := func() bool {
+		select {
+		case <-a.reached:
+			state = "there"
+		case a.answer = <-a.done:
+			state = a.answer
+		default:
+		}
+		return state != ""
 	}
-	wait := time.NewTimer(a.patience)
-	defer wait.Stop()
-	select {
-	case <-a.reached:
-		return "there"
-	case a.answer = <-a.done:
-		return a.answer
-	case <-wait.C:
+	a.w.waiting = slices.DeleteFunc(a.w.waiting, func(o *act) bool { return o == a || o.answer != "" || len(o.done) > 0 })
+	if sqldbtest.Blocked(a.w.t, a.w.db, len(a.w.waiting), came) {
+		a.w.waiting = append(a.w.waiting, a)
 		return "blocked"
 	}
+	return state
 }
 
 // let lets the operation go on.
@@ -437,8 +441,9 @@ func (a *act) let() {
 	}
 }
 
-// on lets the operation go on and tells what becomes of it soon.
+// on lets the operation go on and tells what becomes of it.
 func (a *act) on() string {
+	a.w.t.Helper()
 	a.let()
 	a.reached = nil
 	return a.state()
@@ -446,14 +451,15 @@ func (a *act) on() string {
 
 // end lets the operation go on to its end.
 func (a *act) end() string {
+	a.w.t.Helper()
 	a.let()
 	if a.answer == "" {
-		wait := time.NewTimer(time.Minute)
+		wait := time.NewTimer(2 * time.Minute)
 		defer wait.Stop()
 		select {
 		case a.answer = <-a.done:
 		case <-wait.C:
-			a.t.Fatal("an operation does not end")
+			a.w.t.Fatal("an operation does not end")
 		}
 	}
 	return a.answer

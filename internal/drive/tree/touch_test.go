@@ -19,7 +19,11 @@ func TestTouchDirectory(t *testing.T) {
 		b.tx(func(ctx context.Context, tx *sqldb.Tx) error {
 			return errors.Join(b.Touch(ctx, tx, b.fs, d, 5, 5), b.Touch(ctx, tx, b.fs, f, 5, 5))
 		})
-		b.TouchDirectory(b.t.Context(), b.fs, d)
+		for range 20 { // one may be lost: nobody waits for it for longer than a second
+			if tree.New(b.db).TouchDirectory(b.t.Context(), b.fs, d); b.at("/d").Modified != 5 {
+				break
+			}
+		}
 		b.TouchDirectory(b.t.Context(), b.fs, f)
 		if dir, file := b.at("/d"), b.at("/d/f"); dir.Modified == 5 || dir.Revision != 2 || file.Modified != 5 {
 			b.t.Errorf("after a touch: %+v, %+v", dir, file)

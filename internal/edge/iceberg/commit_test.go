@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lethe-project/lethe/internal/blob"
 	"github.com/lethe-project/lethe/internal/blob/faulty"
@@ -149,7 +150,7 @@ func TestCommitAnswerLostAndFoundAgain(t *testing.T) {
 // for the table may name it.
 func TestCommitStateUnknown(t *testing.T) {
 	t.Parallel()
-	each(t, options{}, func(t *testing.T, b *bench) {
+	each(t, options{lockWait: time.Second}, func(t *testing.T, b *bench) {
 		for _, r := range commitRoutes(b) {
 			t.Run(r.name, func(t *testing.T) {
 				b := b.on(t)

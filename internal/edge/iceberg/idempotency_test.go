@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -269,7 +270,7 @@ func TestConcurrentTwins(t *testing.T) {
 // A create whose answer was lost after COMMIT is found by its key.
 func TestReplayAfterALostAnswer(t *testing.T) {
 	t.Parallel()
-	b := open(t, options{})
+	b := open(t, options{lockWait: time.Second})
 	ns := b.namespace("n")
 	key := newKey()
 	down := &trouble{after: func(int) error { return errors.New("the connection broke") }, before: func(nth int) error {

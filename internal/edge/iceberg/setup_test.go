@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"go.uber.org/goleak"
 
 	"github.com/lethe-project/lethe/internal/blob"
 	"github.com/lethe-project/lethe/internal/blob/deletepool"
@@ -31,10 +30,11 @@ import (
 	"github.com/lethe-project/lethe/internal/sqldb"
 	"github.com/lethe-project/lethe/internal/sqldb/sqldbtest"
 	"github.com/lethe-project/lethe/internal/tenant"
+	"github.com/lethe-project/lethe/test/leaks"
 	"github.com/lethe-project/lethe/test/responder"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 const (
 	rootURI = "s3://lake/wh"
@@ -48,7 +48,8 @@ type options struct {
 	maxBody   int64
 	purgeWait time.Duration
 	limits    metadata.Limits
-	paused    bool // no worker runs
+	paused    bool          // no worker runs
+	lockWait  time.Duration // 20 s: also how long a lost answer is looked for
 	cleanups  iceberg.Cleanups
 	steps     func(string)
 }
@@ -91,8 +92,11 @@ func newBench(tb testing.TB, server sqldbtest.Server, o options) *bench {
 	b := &bench{tb: tb, store: mem.New(), log: &logged{}}
 	b.bucket = faulty.New(b.store)
 	logger := slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	if o.lockWait == 0 {
+		o.lockWait = 20 * time.Second
+	}
 	b.db = server.Open(tb, sqldb.Config{
-		LockWait: time.Second, Logger: logger, Hooks: sqldb.Hooks{BeforeCommit: beforeCommit, AfterCommit: afterCommit},
+		LockWait: o.lockWait, Logger: logger, Hooks: sqldb.Hooks{BeforeCommit: beforeCommit, AfterCommit: afterCommit},
 	}, tenant.Migrations, purge.Migrations, catalog.Migrations)
 	root, err := blob.ParseLocation(rootURI)
 	b.must(err)

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -26,6 +27,9 @@ const (
 	EnvMySQL8   = "LETHE_TEST_MYSQL8"
 	EnvTiDB     = "LETHE_TEST_TIDB"
 )
+
+// enough is what a database has for an answer: the time of a slow machine is no fault.
+const enough = 10 * time.Minute
 
 // Server is one database server under test.
 type Server struct {
@@ -96,7 +100,7 @@ func (s Server) URL(tb testing.TB) string {
 // admin runs a statement on the database that the environment names.
 func (s Server) admin(ctx context.Context, tb testing.TB, text string) {
 	tb.Helper()
-	db, err := sqldb.Open(ctx, s.base, sqldb.Config{MaxConns: 1})
+	db, err := sqldb.Open(ctx, s.base, sqldb.Config{MaxConns: 1, Timeout: enough})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -123,11 +127,17 @@ func (s Server) Open(tb testing.TB, cfg sqldb.Config, owners ...sqldb.Migrations
 // OpenURL is Open of a database that URL made: a second server beside another one.
 func (s Server) OpenURL(tb testing.TB, url string, cfg sqldb.Config, owners ...sqldb.Migrations) *sqldb.DB {
 	tb.Helper()
+	if cfg.Timeout == 0 {
+		cfg.Timeout = enough
+	}
+	cfg, open := counted(cfg)
 	db, err := sqldb.Open(tb.Context(), url, cfg)
 	if err != nil {
 		tb.Fatal(err)
 	}
+	transactions.Store(db, open)
 	tb.Cleanup(func() {
+		transactions.Delete(db)
 		if err := db.Close(); err != nil {
 			tb.Errorf("close: %v", err)
 		}

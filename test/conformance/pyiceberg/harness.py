@@ -67,7 +67,7 @@ class Env:
         params = {"namespace": "\x1f".join(identifier[:-1]), "table": identifier[-1]}
         return self.get("/v1/jobs", params=params)["jobs"]
 
-    def wait(self, name, seconds=60):
+    def wait(self, name, seconds=300):
         """The job when it has ended, or the test fails."""
         over = time.monotonic() + seconds
         while time.monotonic() < over:

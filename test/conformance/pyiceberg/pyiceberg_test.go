@@ -18,7 +18,8 @@ func TestPyIceberg(t *testing.T) {
 	for _, place := range storages.All(t) {
 		t.Run(place.Name, func(t *testing.T) {
 			t.Parallel()
-			server, store := place.Start(t, "--async-purge-retry-base-ms", "200") // blocked purges come again soon
+			// Blocked purges come again soon, however long they are blocked.
+			server, store := place.Start(t, "--async-purge-retry-base-ms", "200", "--async-purge-max-attempts", "1000")
 			uri := responder.New(t).Proxy(t, server.URI)
 			cmd := exec.CommandContext(t.Context(), interpreter, "run.py", uri, server.Token(t), store.Root, os.Getenv(storages.Env))
 			cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONWARNINGS=ignore")

@@ -31,7 +31,7 @@ func TestSpark(t *testing.T) {
 	uri := responder.New(t).Proxy(t, server.URI)
 	cmd := exec.CommandContext(t.Context(), interpreter, "run.py", uri, server.Token(t), server.Warehouse(), jar, t.TempDir())
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONWARNINGS=ignore", "PYSPARK_PYTHON="+interpreter)
-	cmd.WaitDelay = 10 * time.Second // the JVM holds the pipe a little longer than Python
+	cmd.WaitDelay = time.Minute // the JVM holds the pipe a little longer than Python
 	proc.Cases(t, cmd)
 	for _, drop := range []struct{ table, purge string }{
 		{"keep.t", "false"},
@@ -40,7 +40,11 @@ func TestSpark(t *testing.T) {
 		{"upkeep.t", "true"},
 	} {
 		t.Run("log of "+drop.table, func(t *testing.T) {
-			line := regexp.MustCompile(`action=table.drop .*name=` + regexp.QuoteMeta(drop.table) + ` .*`).FindString(server.Log())
+			pattern, line := regexp.MustCompile(`action=table.drop .*name=`+regexp.QuoteMeta(drop.table)+` .*\n`), ""
+			proc.Eventually(t, time.Minute, "the drop is logged", func() bool { // its answer may be faster
+				line = pattern.FindString(server.Log())
+				return line != ""
+			})
 			if !strings.Contains(line, " purgeRequested="+drop.purge+" ") {
 				t.Errorf("the drop's line is %q, want purgeRequested=%s", line, drop.purge)
 			}

@@ -14,6 +14,7 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -180,7 +181,11 @@ func (h handler) Run(ctx context.Context, run *job.Run) error {
 	if err != nil {
 		return err
 	}
+	// It goes on counting where the run before stopped: only then is each piece progress.
 	done := progress{}
+	if json.Unmarshal(run.Row().Progress, &done) != nil {
+		done = progress{}
+	}
 	for {
 		begun, err := h.cfg.Host.Empty(ctx, o)
 		done.Begun += int64(begun)

@@ -1,10 +1,13 @@
 package job_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -466,13 +469,14 @@ func TestPrune(t *testing.T) {
 			t.Parallel()
 			sqldbtest.Each(t, []sqldb.Migrations{jobtest.Migrations}, func(t *testing.T, db *sqldb.DB) {
 				var told []job.ID
+				var log bytes.Buffer
 				s := job.NewStore(db, setup.table, setup.cfg, job.Hooks{
 					FilesLeft: func(row job.Row) bool { return row.Phase != "none" },
 					Pruning: func(_ context.Context, _ *sqldb.Tx, ids []job.ID) error {
 						told = append(told, ids...)
 						return nil
 					},
-				}, job.Observer{})
+				}, job.Observer{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 				ids := map[string]job.ID{}
 				var want []job.ID
 				for name, tc := range tests {
@@ -498,6 +502,11 @@ func TestPrune(t *testing.T) {
 					t.Errorf("the domain was told (-want +got):\n%s", diff)
 				}
 				for name, id := range ids {
+					tc := tests[name]
+					leak := tc.pruned[i] && tc.state != job.Succeeded && !tc.acked && tc.phase != "none"
+					if said := strings.Contains(log.String(), "job="+s.Name(id)+" "); said != leak {
+						t.Errorf("%s: forgotten with a word %v, want %v: %s", name, said, leak, log.String())
+					}
 					_, err := s.Get(t.Context(), id)
 					if gone := fault.KindOf(err) == fault.NotFound; gone != tests[name].pruned[i] {
 						t.Errorf("%s: gone %v, want %v (%v)", name, gone, tests[name].pruned[i], err)

@@ -36,6 +36,9 @@ func (s *Store) Finish(ctx context.Context, l Lease, answer error) (after Row, e
 	for range 3 {
 		err = s.db.Tx(ctx, func(tx *sqldb.Tx) error {
 			row, now, err := s.read(ctx, tx, l.ID)
+			if fault.Is(err, CodeNoSuchJob) {
+				return ErrLeaseLost // the domain's last transaction took the row away, or somebody else did
+			}
 			if err != nil {
 				return err
 			}
@@ -161,8 +164,14 @@ func uncounted(answer error) bool {
 // about the job, like an outage of the store, and is bounded like one: what fails for
 // longer than the grace while this very row can be written is the job's after all.
 func ownDatabase(answer error) bool {
-	var unsaved *unsavedError
-	return errors.As(answer, &unsaved) || fault.Is(answer, sqldb.CodeUnavailable)
+	if _, ok := errors.AsType[*unsavedError](answer); ok {
+		return true
+	}
+	switch fault.CodeOf(answer) {
+	case sqldb.CodeUnavailable, sqldb.CodeBusy, sqldb.CodeFull, sqldb.CodeCommitUnknown:
+		return true
+	}
+	return false
 }
 
 // unsavedError is a save that the job's own database did not take.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lethe-project/lethe/internal/fault"
 	"github.com/lethe-project/lethe/internal/job"
+	"github.com/lethe-project/lethe/internal/job/jobtest"
 	"github.com/lethe-project/lethe/internal/sqldb"
 )
 
@@ -101,6 +102,26 @@ func TestFinish(t *testing.T) {
 			end{State: job.Pending, Outage: true, Delay: 10 * time.Second, Error: "boom\njob: save: boom"},
 		},
 		"no database": {nil, false, fmt.Errorf("owner: %w", down), end{State: job.Pending, Outage: true, Delay: 10 * time.Second, Error: "owner: gone"}},
+		"a busy database": {
+			columns{"attempts": 4},
+			false, fmt.Errorf("adopt: %w", fault.New("", fault.Busy, sqldb.CodeBusy, "busy")),
+			end{State: job.Pending, Attempts: 4, Outage: true, Delay: 640 * time.Second, Error: "adopt: busy"},
+		},
+		"a full database": {
+			columns{"attempts": 4},
+			false, fault.New("", fault.Full, sqldb.CodeFull, "full"),
+			end{State: job.Pending, Attempts: 4, Outage: true, Delay: 640 * time.Second, Error: "full"},
+		},
+		"a database in doubt": {
+			columns{"attempts": 4},
+			false, fault.New("", fault.Unknown, sqldb.CodeCommitUnknown, "unknown"),
+			end{State: job.Pending, Attempts: 4, Outage: true, Delay: 640 * time.Second, Error: "unknown"},
+		},
+		"busy, but not the database": {
+			columns{"attempts": 4},
+			false, fault.New("", fault.Busy, "Other", "busy"),
+			end{State: job.Failed, Attempts: 5, Error: "busy"},
+		},
 		"no database beyond grace": {
 			columns{"attempts": 4, "outage_since": 61 * time.Minute},
 			false, down,
@@ -214,6 +235,33 @@ func TestOldEpochsWriteNothing(t *testing.T) {
 					t.Errorf("the row changed (-before +after):\n%s", diff)
 				}
 			})
+		}
+	})
+}
+
+// A row that is gone is nobody's lease either: its run ends at once, and does not try for
+// as long as a lease lasts to write how.
+func TestGoneRowsEndTheirRuns(t *testing.T) {
+	t.Parallel()
+	each(t, job.Config{}, job.Hooks{}, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		id := w.insert(t)
+		l := w.claimID(t, id).Lease()
+		if n, err := w.db.Exec(ctx, "DELETE FROM "+sqldb.Statement(jobtest.Table.Name)+" WHERE id = ?", int64(id)); err != nil || n != 1 {
+			t.Fatal(n, err)
+		}
+		writes := map[string]error{
+			"heartbeat": w.store.Heartbeat(ctx, l),
+			"save":      w.store.Save(ctx, l, job.Point{Phase: "z"}, json.RawMessage(`{}`), true),
+		}
+		for _, answer := range []error{nil, errors.New("boom"), job.ErrShutdown} {
+			_, err := w.store.Finish(ctx, l, answer)
+			writes[fmt.Sprintf("finish %v", answer)] = err
+		}
+		for what, err := range writes {
+			if !errors.Is(err, job.ErrLeaseLost) {
+				t.Errorf("%s: %v, want the lease lost", what, err)
+			}
 		}
 	})
 }

@@ -7,12 +7,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"go.uber.org/goleak"
-
 	"github.com/lethe-project/lethe/internal/job"
 	"github.com/lethe-project/lethe/internal/job/jobtest"
 	"github.com/lethe-project/lethe/internal/sqldb"
 	"github.com/lethe-project/lethe/internal/sqldb/sqldbtest"
+	"github.com/lethe-project/lethe/test/leaks"
 )
 
 func TestMain(m *testing.M) {
@@ -20,7 +19,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("rapid.steps", "60"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	leaks.Main(m)
 }
 
 // world is one database with a store on it.

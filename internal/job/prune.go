@@ -77,7 +77,8 @@ func (s *Store) mayGo(row Row) bool {
 	return !left || (row.AckedAt != 0 && !s.table.AckKeeps)
 }
 
-// pruneOld bounds what nobody acknowledged.
+// pruneOld bounds what nobody acknowledged. From then on nothing but the log knows of files
+// that were left.
 func (s *Store) pruneOld(ctx context.Context, pruned int64) (int64, error) {
 	keep := s.cfg.FailedRetention.Milliseconds()
 	if keep <= 0 || s.table.AckKeeps {
@@ -97,9 +98,22 @@ func (s *Store) pruneOld(ctx context.Context, pruned int64) (int64, error) {
 			if err != nil {
 				return pruned, err
 			}
+			if n > 0 {
+				s.forgotten(ctx, page)
+			}
 		}
 	}
 	return pruned, nil
+}
+
+func (s *Store) forgotten(ctx context.Context, rows []Row) {
+	for _, row := range rows {
+		if row.AckedAt != 0 || s.mayGo(row) {
+			continue
+		}
+		s.log.WarnContext(ctx, "job forgotten with files left", "job", s.Name(row.ID), "state", string(row.State), "phase", row.Phase,
+			"principal", row.CreatedBy, "requestId", row.RequestID, "progress", string(row.Progress), "error", row.LastError)
+	}
 }
 
 // remove deletes rows that are still as they were read; all of them, or it looks again

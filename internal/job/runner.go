@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/lethe-project/lethe/internal/sqldb"
 )
 
 // Runner runs the jobs of one table in this process: workers that claim what waits,
@@ -45,7 +47,7 @@ func NewRunner(store *Store, handler Handler, owner string) *Runner {
 		slots: semaphore.NewWeighted(int64(store.cfg.Workers)), pruneFirst: pruneFirst,
 		runs: map[*Run]struct{}{}, watch: map[ID][]chan struct{}{},
 	}
-	r.hard, r.endHard = context.WithCancelCause(context.Background())
+	r.hard, r.endHard = context.WithCancelCause(sqldb.Patient(context.Background()))
 	r.soft, r.endSoft = context.WithCancelCause(r.hard)
 	return r
 }
@@ -153,7 +155,9 @@ func (r *Runner) beat() {
 		case <-tick.C:
 		}
 		for _, run := range r.owned() {
-			ctx, cancel := context.WithTimeout(r.hard, every)
+			// A database that does not answer costs every run as little as that: the last in
+			// line learns in time, too, that its lease has run out.
+			ctx, cancel := context.WithTimeout(r.hard, min(every, saveWait))
 			run.beat(ctx)
 			cancel()
 		}

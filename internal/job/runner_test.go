@@ -33,7 +33,7 @@ func receive[T any](t *testing.T, what string, from <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-from:
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatalf("never: %s", what)
 	}
 	return v
@@ -105,17 +105,20 @@ func TestWake(t *testing.T) {
 	})
 }
 
-// A batch that blocks for three times the timeout does not cost the lease: whoever
-// beats never deletes. Another server stands by to steal it.
+// A batch that blocks for longer than the timeout does not cost the lease: whoever beats
+// never deletes. Another server stands by to steal it.
 func TestBlockedBatchKeepsItsOwner(t *testing.T) {
 	t.Parallel()
 	cfg := jobtest.Config()
-	cfg.HeartbeatTimeout = 2 * time.Second
+	cfg.HeartbeatTimeout = 10 * time.Second // a busy machine may stand still for some of it
 	each(t, cfg, job.Hooks{}, func(t *testing.T, w *world) {
 		var runs atomic.Int32
 		handler := jobtest.Handler(func(ctx context.Context, run *job.Run) error {
 			runs.Add(1)
-			<-time.After(3 * cfg.HeartbeatTimeout) // the batch; it hears no context
+			claimed := run.Row().HeartbeatAt
+			jobtest.Eventually(t, "the lease of the claim would have run out", func() bool { // the batch; it hears no context
+				return w.get(t, run.Row().ID).HeartbeatAt > claimed+cfg.HeartbeatTimeout.Milliseconds()
+			})
 			if err := run.Admit(ctx); err != nil {
 				t.Errorf("the next batch: %v", err)
 			}
@@ -140,7 +143,7 @@ func TestLostLease(t *testing.T) {
 			t.Parallel()
 			db := server.Open(t, sqldb.Config{}, jobtest.Migrations)
 			cfg := slow()
-			cfg.HeartbeatTimeout = 900 * time.Millisecond
+			cfg.HeartbeatTimeout = 6 * time.Second
 			lost := make(chan job.Row, 1)
 			s := job.NewStore(db, jobtest.Table, cfg, job.Hooks{}, job.Observer{Events: job.Events{Lost: func(r job.Row) { lost <- r }}})
 			started, answers := make(chan struct{}), make(chan error, 2)
@@ -177,7 +180,7 @@ func TestLostLease(t *testing.T) {
 func TestAdmitNeedsAFreshLease(t *testing.T) {
 	t.Parallel()
 	cfg := slow()
-	cfg.HeartbeatTimeout, cfg.RetryBase = 2*time.Second, time.Hour
+	cfg.HeartbeatTimeout, cfg.RetryBase = 8*time.Second, time.Hour
 	db := sqldbtest.Servers(t)[0].Open(t, sqldb.Config{}, jobtest.Migrations)
 	s := job.NewStore(db, jobtest.Table, cfg, job.Hooks{}, job.Observer{})
 	s.SetJitter(func(d time.Duration) time.Duration { return d })
@@ -187,10 +190,17 @@ func TestAdmitNeedsAFreshLease(t *testing.T) {
 		if err := run.Admit(ctx); err != nil {
 			t.Errorf("the first batch: %v", err)
 		}
-		since := <-held
-		jobtest.Eventually(t, "no more batches", func() bool { return run.Admit(ctx) != nil })
-		if age := time.Since(since); age < cfg.HeartbeatTimeout/2-cfg.HeartbeatTimeout/3 || age >= cfg.HeartbeatTimeout {
-			t.Errorf("batches stopped %s after the database", age)
+		since, last := <-held, time.Time{}
+		jobtest.Eventually(t, "no more batches", func() bool {
+			asked := time.Now()
+			if run.Admit(ctx) != nil {
+				return true
+			}
+			last = asked
+			return false
+		})
+		if first := time.Since(since); first < cfg.HeartbeatTimeout/2-cfg.HeartbeatTimeout/3 || last.Sub(since) >= cfg.HeartbeatTimeout {
+			t.Errorf("the last batch was sent %s after the database stopped, and refused after %s", last.Sub(since), first)
 		}
 		refused <- run.Admit(ctx)
 		close(release)
@@ -395,17 +405,11 @@ func TestFairness(t *testing.T) {
 	cfg.Workers, cfg.Quantum = 1, 1
 	each(t, cfg, job.Hooks{}, func(t *testing.T, w *world) {
 		var order []job.ID // of the one worker
-		inserted := make(chan struct{})
-		r := jobtest.Start(t, w.store, steps(3, func(id job.ID) {
-			<-inserted
-			order = append(order, id)
-		}), "a")
 		a, b, c := w.insert(t), w.insert(t), w.insert(t)
 		for i, id := range []job.ID{a, b, c} { // which may all be of one millisecond
 			w.set(t, id, "available_at", int64(i))
 		}
-		r.Wake()
-		close(inserted)
+		r := jobtest.Start(t, w.store, steps(3, func(id job.ID) { order = append(order, id) }), "a")
 		for _, id := range []job.ID{a, b, c} {
 			if row := jobtest.AwaitState(t, w.store, id, job.Succeeded); row.Attempts != 0 || row.Cursor != "3" {
 				t.Errorf("row %+v", row)
@@ -454,7 +458,7 @@ func TestAmbiguousCommits(t *testing.T) {
 			t.Parallel()
 			var lose atomic.Bool
 			lost := errors.New("connection reset")
-			db := server.Open(t, sqldb.Config{LockWait: 2 * time.Second, Hooks: sqldb.Hooks{AfterCommit: func(context.Context) error {
+			db := server.Open(t, sqldb.Config{LockWait: 20 * time.Second, Hooks: sqldb.Hooks{AfterCommit: func(context.Context) error {
 				if lose.CompareAndSwap(true, false) {
 					return lost
 				}

@@ -108,8 +108,9 @@ func TestWaitEnds(t *testing.T) {
 func TestWaitForAnother(t *testing.T) {
 	t.Parallel()
 	each(t, slow(), job.Hooks{}, func(t *testing.T, w *world) {
-		id := w.insert(t)
+		id, paused := w.insert(t), w.insert(t)
 		l := w.claimID(t, id).Lease() // before a worker here looks for the first time
+		w.set(t, paused, "paused", 1)
 		r := jobtest.Start(t, w.store, jobtest.Handler(func(context.Context, *job.Run) error { return nil }), "a")
 		go func() {
 			if _, err := w.store.Finish(context.Background(), l, job.Terminal(errors.New("damaged"))); err != nil {
@@ -123,11 +124,9 @@ func TestWaitForAnother(t *testing.T) {
 		if row, err := r.Wait(t.Context(), id, time.Minute); err != nil || row.State != job.Failed {
 			t.Errorf("of an ended job: %+v, %v", row, err)
 		}
-		if _, err := r.Wait(t.Context(), id+1, time.Minute); fault.KindOf(err) != fault.NotFound {
+		if _, err := r.Wait(t.Context(), paused+1, time.Minute); fault.KindOf(err) != fault.NotFound {
 			t.Errorf("of no job: %v", err)
 		}
-		paused := w.insert(t)
-		w.set(t, paused, "paused", 1)
 		if row, err := r.Wait(t.Context(), paused, 250*time.Millisecond); err != nil || row.State != job.Pending || row.LeaseEpoch != 0 {
 			t.Errorf("of a paused job: %+v, %v", row, err)
 		}

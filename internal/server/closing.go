@@ -149,7 +149,7 @@ func (c *closer) emptyDrive(ctx context.Context, fs tree.FS) (begun int, err err
 		return begun, nil
 	}
 	// What lies in the trash goes now; what is going already is not begun again.
-	if _, err := c.drives.removal.EmptyAll(ctx, fs); err != nil {
+	if _, err := c.drives.removal.EmptyAll(ctx, fs, nil); err != nil {
 		return 0, err
 	}
 	return 0, nil

@@ -14,7 +14,12 @@ import (
 // job waits for a job's end and returns it.
 func (r *running) job(name string) (j struct{ State, LastError string }) {
 	r.t.Helper()
-	decode(r.t, r.want(200, "GET", "/v1/jobs/"+name+"?wait=30", ""), &j)
+	for range 10 { // a busy machine takes long
+		decode(r.t, r.want(200, "GET", "/v1/jobs/"+name+"?wait=30", ""), &j)
+		if j.State != "PENDING" && j.State != "RUNNING" {
+			break
+		}
+	}
 	return j
 }
 

@@ -67,7 +67,7 @@ func (s *Settings) drivePlace() (place, error) {
 
 // openDrive builds the rooms of the drive over its storage.
 func (s *server) openDrive(ctx context.Context, where place) error {
-	bucket, _, closer, err := openBucket(ctx, where, s.log)
+	bucket, _, closer, err := openBucket(ctx, where, s.log, s.tracing)
 	if err != nil {
 		return fmt.Errorf("server: drive storage %s: %w", where.root, err)
 	}

@@ -18,7 +18,7 @@ func TestPurgeEventsSayWhoseTheyAre(t *testing.T) {
 			r.table()
 			job := r.do("DELETE", space+"/n/tables/t?purgeRequested=true", "", header...).header.Get("X-Lethe-Job")
 			const completed = `msg="purge completed"`
-			for deadline := time.Now().Add(30 * time.Second); !strings.Contains(r.log.String(), completed); {
+			for deadline := time.Now().Add(2 * time.Minute); !strings.Contains(r.log.String(), completed); {
 				if time.Now().After(deadline) {
 					t.Fatalf("no purge completed in %s", r.log.String())
 				}

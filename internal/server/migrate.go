@@ -36,7 +36,7 @@ func owners() []sqldb.Migrations {
 // config is the database's.
 func (s *DatabaseSettings) config(log *slog.Logger) sqldb.Config {
 	return sqldb.Config{
-		LockWait: s.LockWait, MaxConns: s.MaxConnections, IdleTime: s.MaxIdleTime, Lifetime: s.MaxLifetime, Logger: log,
+		LockWait: s.LockWait, Timeout: s.Timeout, MaxConns: s.MaxConnections, IdleTime: s.MaxIdleTime, Lifetime: s.MaxLifetime, Logger: log,
 	}
 }
 

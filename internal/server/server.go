@@ -285,7 +285,7 @@ const housekeepingEvery = 5 * time.Minute
 
 // housekeeping runs until the function it returns is called, which waits for its end.
 func (s *server) housekeeping(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ctx, cancel := context.WithCancel(sqldb.Patient(context.WithoutCancel(ctx)))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

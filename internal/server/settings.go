@@ -57,6 +57,7 @@ type DatabaseSettings struct {
 	MaxConnections int           `name:"database-max-connections" default:"16" help:"Connections to the database, for each server; at least two for each worker thread of async-purge and drive-delete, and four. With SQLite, those that read." placeholder:"N"`
 	MaxIdleTime    time.Duration `name:"database-max-idle-time" default:"5m" help:"A connection that was idle for so long is closed. 0s means never." placeholder:"DURATION"`
 	MaxLifetime    time.Duration `name:"database-max-lifetime" default:"1h" help:"A connection that is so old is closed when it is free, so that a balancer or a new address is seen. 0s means never." placeholder:"DURATION"`
+	Timeout        time.Duration `name:"database-timeout" default:"30s" help:"Longest time for one read or transaction of a request, waiting for a connection included; four times as long for work in the background. Then the database counts as not there. Migrations are not bounded." placeholder:"DURATION"`
 	LockWait       time.Duration `name:"lock-wait" default:"5s" help:"Longest wait for a lock of the database." placeholder:"DURATION"`
 }
 

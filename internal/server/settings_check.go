@@ -70,15 +70,22 @@ const (
 	mostHours = 100 * 365 * 24         // a century
 )
 
-const leastLockWait = 10 * time.Millisecond
+const mostThreads = 1024 // each has its queue, and a connection
 
-// span bounds a whole number of the unit with which the key ends.
+const (
+	leastLockWait = 10 * time.Millisecond
+	mostTimeout   = 24 * time.Hour
+)
+
+// span bounds a whole number by what it counts, which is the end of its key.
 func (v *validator) span(key string, value int) {
 	switch {
 	case strings.HasSuffix(key, "-ms") && value > mostMS:
 		v.bad(key, "is %d, must be at most %d, a year", value, mostMS)
 	case strings.HasSuffix(key, "-hours") && value > mostHours:
 		v.bad(key, "is %d, must be at most %d, a hundred years", value, mostHours)
+	case strings.HasSuffix(key, "-threads") && value > mostThreads:
+		v.bad(key, "is %d, must be at most %d", value, mostThreads)
 	}
 }
 
@@ -109,6 +116,12 @@ func (v *validator) database(s *DatabaseSettings) {
 	v.notNegative("database-max-lifetime", s.MaxLifetime)
 	if s.LockWait < leastLockWait { // PostgreSQL takes 0 ms for no bound at all
 		v.bad("lock-wait", "is %s, must be at least %s", s.LockWait, leastLockWait)
+	}
+	switch { // who waits for a lock would take the database for dead
+	case s.Timeout <= s.LockWait:
+		v.bad("database-timeout", "is %s, must be longer than lock-wait, %s", s.Timeout, s.LockWait)
+	case s.Timeout > mostTimeout:
+		v.bad("database-timeout", "is %s, must be at most %s", s.Timeout, mostTimeout)
 	}
 	scheme, rest, _ := strings.Cut(s.DatabaseURL(), ":")
 	switch {

@@ -170,8 +170,13 @@ func TestRefused(t *testing.T) {
 		{name: "migrate", args: []string{"--migrate=later"}, want: []string{"migrate", "auto"}},
 		{name: "a retention that would overflow", args: []string{"--async-purge-retention-hours=5000000"}, want: []string{"LETHE_ASYNC_PURGE_RETENTION_HOURS", "must be at most 876000"}},
 		{name: "a wait that would overflow", args: []string{"--drive-delete-retry-base-ms=9223372036855"}, want: []string{"LETHE_DRIVE_DELETE_RETRY_BASE_MS", "must be at most"}},
+		{name: "more threads than a machine has", args: []string{"--async-purge-delete-threads=1025", "--async-purge-worker-threads=9223372036854775807", "--drive-delete-worker-threads=2000"}, want: []string{
+			"LETHE_ASYNC_PURGE_DELETE_THREADS): is 1025, must be at most 1024", "LETHE_ASYNC_PURGE_WORKER_THREADS): is 9223372036854775807, must be", "LETHE_DRIVE_DELETE_WORKER_THREADS): is 2000, must be",
+		}},
 		{name: "a lease that cannot be kept", args: []string{"--drive-delete-heartbeat-timeout-ms=50"}, want: []string{"LETHE_DRIVE_DELETE_HEARTBEAT_TIMEOUT_MS", "must be at least 100"}},
 		{name: "a lock wait that would be none", args: []string{"--lock-wait=900us"}, want: []string{"LETHE_LOCK_WAIT", "must be at least 10ms"}},
+		{name: "a timeout within a lock wait", args: []string{"--database-timeout=5s"}, want: []string{"LETHE_DATABASE_TIMEOUT", "must be longer than lock-wait, 5s"}},
+		{name: "a timeout that bounds nothing", args: []string{"--database-timeout=100h"}, want: []string{"LETHE_DATABASE_TIMEOUT", "must be at most 24h0m0s"}},
 		{name: "too few connections", args: []string{"--database-max-connections=9", "--async-purge-worker-threads=3"}, want: []string{"LETHE_DATABASE_MAX_CONNECTIONS", "is 9, must be at least 14"}},
 		{name: "negative times", args: []string{"--database-max-idle-time=-1s", "--database-max-lifetime=-1s"}, want: []string{"database-max-idle-time (", "database-max-lifetime ("}},
 		{

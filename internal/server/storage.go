@@ -145,7 +145,7 @@ func (s *server) openStorage(ctx context.Context) (tenant.Storage, error) {
 		}
 		places = append(places, p)
 	}
-	opened, err := openPlaces(ctx, places, s.log)
+	opened, err := openPlaces(ctx, places, s.log, s.tracing)
 	if err != nil {
 		return tenant.Storage{}, fmt.Errorf("server: storage: %w", err)
 	}
@@ -169,7 +169,7 @@ func (p place) spec(allowed []place) tenant.StorageSpec {
 
 // openPlaces opens a storage root and what belongs to it. What clients are told is how to
 // reach the root.
-func openPlaces(ctx context.Context, places []place, log *slog.Logger) (opened tenant.Opened, err error) {
+func openPlaces(ctx context.Context, places []place, log *slog.Logger, t *tracing) (opened tenant.Opened, err error) {
 	var closers []func() error
 	opened.Close = func() error {
 		var errs []error
@@ -185,7 +185,7 @@ func openPlaces(ctx context.Context, places []place, log *slog.Logger) (opened t
 	}()
 	mounts := make([]blob.Mount, len(places))
 	for i, p := range places {
-		bucket, clients, closer, err := openBucket(ctx, p, log)
+		bucket, clients, closer, err := openBucket(ctx, p, log, t)
 		if err != nil {
 			return opened, fmt.Errorf("%s: %w", p.root, err)
 		}
@@ -200,19 +200,22 @@ func openPlaces(ctx context.Context, places []place, log *slog.Logger) (opened t
 }
 
 // openBucket also returns what clients must be told to reach the same files.
-func openBucket(ctx context.Context, p place, log *slog.Logger) (bucket blob.Bucket, clients map[string]string, closer func() error, err error) {
+func openBucket(ctx context.Context, p place, log *slog.Logger, t *tracing) (bucket blob.Bucket, clients map[string]string, closer func() error, err error) {
 	if p.bucket == nil {
 		b, err := local.Open(pathOf(p.root))
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		return b, nil, b.Close, nil
+		return t.directory(b), nil, b.Close, nil
 	}
 	b, err := s3.Open(ctx, *p.bucket)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	for _, note := range b.Notes() {
+	if err := b.Trouble(); err != nil { // it may come back: that is no reason not to start
+		log.WarnContext(ctx, "object store is not usable now", slog.String("location", string(p.root)), slog.Any("error", err))
+	}
+	for _, note := range b.Notes(ctx) {
 		log.WarnContext(ctx, "storage keeps more than its keys show", slog.String("note", note))
 	}
 	clients = map[string]string{"client.region": b.Region()}
@@ -222,7 +225,7 @@ func openBucket(ctx context.Context, p place, log *slog.Logger) (bucket blob.Buc
 	if b.PathStyle() {
 		clients["s3.path-style-access"] = "true"
 	}
-	return b, clients, b.Close, nil
+	return t.s3(b, p.bucket.Bucket), clients, b.Close, nil
 }
 
 // pathOf is the directory of a file URI; "file://" is the whole file system.

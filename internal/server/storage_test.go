@@ -2,6 +2,8 @@ package server_test
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -41,6 +43,41 @@ func TestS3SettingsRefused(t *testing.T) {
 				case strings.Contains(err.Error(), secret):
 					t.Errorf("message shows %q:\n%v", secret, err)
 				}
+			}
+		})
+	}
+}
+
+// A store that is away, or does not take the server's key, keeps nobody from starting a
+// server; the log says so, without what is secret, and a create changes nothing.
+func TestStoreThatIsOfNoUse(t *testing.T) {
+	const secret = "geheim-geheim"
+	t.Setenv("AWS_ACCESS_KEY_ID", "AKIATEST")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", secret)
+	down := httptest.NewServer(http.NotFoundHandler())
+	down.Close()
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(w, "<Error><Code>SignatureDoesNotMatch</Code><Message>no</Message></Error>")
+	}))
+	t.Cleanup(refusing.Close)
+	for name, endpoint := range map[string]string{"down": down.URL, "a wrong secret": refusing.URL} {
+		t.Run(name, func(t *testing.T) {
+			r := start(t, config(t, t.TempDir(), nil, "--storage=s3://bucket/x?endpoint="+endpoint, "--drive-storage="+t.TempDir()))
+			if got := strings.Count(r.log.String(), "object store is not usable now"); got != 1 {
+				t.Errorf("said %d times, want once", got)
+			}
+			r.want(200, "POST", space, `{"namespace":["n"]}`)
+			got := r.do("POST", space+"/n/tables", create)
+			if got.status < 400 || !strings.Contains(got.body, `"error"`) {
+				t.Errorf("a create without a store: %d %s", got.status, got.body)
+			}
+			r.want(404, "GET", space+"/n/tables/t", "")
+			if err := r.stop(); err != nil {
+				t.Error(err)
+			}
+			if strings.Contains(r.log.String(), secret) {
+				t.Error("the log shows the secret")
 			}
 		})
 	}

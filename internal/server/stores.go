@@ -14,8 +14,9 @@ import (
 
 // stores opens the storage of warehouses. It implements tenant.Stores.
 type stores struct {
-	set *Settings
-	log *slog.Logger
+	set     *Settings
+	log     *slog.Logger
+	tracing *tracing
 }
 
 // openTenants opens the directory of tenants and warehouses; none of them may touch the
@@ -26,7 +27,7 @@ func (s *server) openTenants(ctx context.Context, storage tenant.Storage, conten
 		return err
 	}
 	s.tenants, err = tenant.Open(ctx, s.db, tenant.Config{
-		Default: storage, Keys: keys, Stores: &stores{set: s.set, log: s.log}, Reserved: []blob.Location{contents.root}, Logger: s.log,
+		Default: storage, Keys: keys, Stores: &stores{set: s.set, log: s.log, tracing: s.tracing}, Reserved: []blob.Location{contents.root}, Logger: s.log,
 	})
 	if err != nil {
 		return err
@@ -67,7 +68,7 @@ func (s *stores) Open(ctx context.Context, spec tenant.StorageSpec, roots []blob
 		for i, l := range roots {
 			places[i] = place{root: l}
 		}
-		opened, err := openPlaces(ctx, places, s.log)
+		opened, err := openPlaces(ctx, places, s.log, s.tracing)
 		opened.Close = nil // whoever still uses the directories keeps them open
 		return opened, err
 	}
@@ -84,7 +85,7 @@ func (s *stores) Open(ctx context.Context, spec tenant.StorageSpec, roots []blob
 			}, err
 		})
 	}
-	return openPlaces(ctx, places, s.log)
+	return openPlaces(ctx, places, s.log, s.tracing)
 }
 
 // s3Places reads a storage root in S3 and what belongs to it; all are reached alike.

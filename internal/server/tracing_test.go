@@ -221,6 +221,15 @@ func TestTracedPurge(t *testing.T) {
 			if committed == 0 {
 				t.Error("the request has no transaction")
 			}
+			deleted := 0
+			for _, s := range c.named("store delete") {
+				if keys := attributes(s.GetAttributes())["lethe.store.keys"]; bytes.Equal(s.GetParentSpanId(), runs[0].GetSpanId()) && keys != "" {
+					deleted++
+				}
+			}
+			if (deleted == 0) != broken {
+				t.Errorf("the run has %d deletes, among %q", deleted, c.names())
+			}
 			line := lineWith(r.log.String(), "msg=audit action=table.drop")
 			if !strings.Contains(line, "trace="+traceID) {
 				t.Errorf("the log does not name the trace: %s", line)
@@ -254,19 +263,18 @@ func TestCollectorAway(t *testing.T) {
 	for name, url := range map[string]string{"refuses": refusing.URL, "hangs": hanging.URL, "is busy": busy.URL, "knows nothing": "http://127.0.0.1:1"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cfg := config(t, t.TempDir(), nil, "--otlp-endpoint", url)
-			cfg.Drain = 2 * time.Second
-			r := start(t, cfg)
+			r := start(t, config(t, t.TempDir(), nil, "--otlp-endpoint", url))
 			r.table()
 			began := time.Now()
 			if err := r.stop(); err != nil {
 				t.Error(err)
 			}
-			if took := time.Since(began); took > 20*time.Second { // a machine under load is slow too
+			if took := time.Since(began); took > 40*time.Second { // a machine under load is slow too
 				t.Errorf("the stop took %s", took)
 			}
-			if n := strings.Count(r.log.String(), "traces were not sent"); n != 1 {
-				t.Errorf("%d lines say that traces were lost, want one:\n%s", n, r.log.String())
+			// One, and one at the end for those that were lost after it, which only a slow server has.
+			if n := strings.Count(r.log.String(), "traces were not sent"); n < 1 || n > 2 {
+				t.Errorf("%d lines say that traces were lost:\n%s", n, r.log.String())
 			}
 		})
 	}

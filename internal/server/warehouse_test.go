@@ -38,6 +38,7 @@ type signedStore struct {
 	backend gofakes3.Backend
 	mu      sync.Mutex
 	keys    map[string]map[string]bool // bucket → access key ids
+	revoked string                     // an access key id that is not known any more
 }
 
 func newSignedStore(t *testing.T, buckets ...string) *signedStore {
@@ -58,11 +59,23 @@ func newSignedStore(t *testing.T, buckets ...string) *signedStore {
 			s.keys[bucket] = map[string]bool{}
 		}
 		s.keys[bucket][key] = true
+		known := key != s.revoked
 		s.mu.Unlock()
+		if !known {
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = fmt.Fprint(w, "<Error><Code>InvalidAccessKeyId</Code><Message>no such key</Message></Error>")
+			return
+		}
 		fake.ServeHTTP(w, r)
 	}))
 	t.Cleanup(s.Close)
 	return s
+}
+
+func (s *signedStore) revoke(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.revoked = key
 }
 
 // signers returns who signed since it was asked last.
@@ -413,7 +426,7 @@ func (r *running) eventually(ok func() bool) {
 	r.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-tick.C {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); <-tick.C {
 		if ok() {
 			return
 		}

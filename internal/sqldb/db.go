@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -19,12 +20,20 @@ import (
 // ErrLocked is returned by Open for an SQLite file that another server holds.
 var ErrLocked = errors.New("sqldb: another server holds this database")
 
-// CodeUnavailable is the code of errors that say that the database was not reached.
-const CodeUnavailable fault.Code = "DatabaseUnavailable"
+// Codes of errors that say nothing about what was asked: it may go well another time.
+const (
+	CodeUnavailable   fault.Code = "DatabaseUnavailable" // it was not reached
+	CodeBusy          fault.Code = "DatabaseBusy"        // contention outlasted all tries
+	CodeFull          fault.Code = "DatabaseFull"        // no room is left
+	CodeCommitUnknown fault.Code = "CommitStateUnknown"  // it did not say whether it committed
+)
 
 // Config of a database; zero values mean the defaults.
 type Config struct {
 	LockWait time.Duration // 5 s, the longest wait for a row lock
+	// Timeout bounds a transaction, with all its tries, and a read outside of one: 30 s. See
+	// Patient for work in the background. Migrations take as long as they take.
+	Timeout  time.Duration
 	MaxConns int           // 8
 	IdleTime time.Duration // after which an idle connection is closed; 0: never
 	Lifetime time.Duration // after which a free connection is closed; 0: never
@@ -33,6 +42,8 @@ type Config struct {
 	// Watch is told of each transaction that begins, and what it returns of its end: the
 	// tries it took and what Tx returns. Nil, like a nil function returned, watches nothing.
 	Watch func(ctx context.Context) func(tries int, err error)
+
+	late, latePatient *fault.Error // of what outlasts Timeout
 }
 
 // Hooks are the test seam of transactions. An error of one takes the place of the
@@ -51,6 +62,7 @@ type DB struct {
 	reads     conn          // read, or what stands before it
 	turn      chan struct{} // SQLite: the one writer; waiters are served in order
 	isolation sql.IsolationLevel
+	wires     *wires // of a server; nil: SQLite
 	closers   []func() error
 	// migrating, where goose cannot, keeps other servers from migrating until release.
 	migrating func(ctx context.Context) (release func() error, err error)
@@ -68,6 +80,10 @@ func Open(ctx context.Context, url string, cfg Config) (*DB, error) {
 	if cfg.LockWait <= 0 {
 		cfg.LockWait = 5 * time.Second
 	}
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = defaultTimeout
+	}
+	cfg.late, cfg.latePatient = lateness(cfg.Timeout), lateness(patience*cfg.Timeout)
 	if cfg.MaxConns <= 0 {
 		cfg.MaxConns = 8
 	}
@@ -87,7 +103,7 @@ func Open(ctx context.Context, url string, cfg Config) (*DB, error) {
 	}
 }
 
-// Close closes the pools. It waits for nothing.
+// Close closes the pools, and cuts off what still uses a connection. It waits for nothing.
 func (db *DB) Close() error {
 	errs := []error{db.write.Close()}
 	if db.read != db.write {
@@ -96,6 +112,7 @@ func (db *DB) Close() error {
 	for _, c := range db.closers {
 		errs = append(errs, c())
 	}
+	db.wires.cut()
 	return errors.Join(errs...)
 }
 
@@ -131,16 +148,33 @@ func (c Config) limit(pool *sql.DB) {
 }
 
 // Ping reports whether the database answers.
-func (db *DB) Ping(ctx context.Context) error { return db.read.PingContext(ctx) }
+func (db *DB) Ping(ctx context.Context) error {
+	ctx, cancel := db.bound(ctx)
+	defer cancel()
+	return db.read.PingContext(ctx)
+}
 
-// Query reads outside a transaction. A reader sees what was committed.
+// Query reads outside a transaction. A reader sees what was committed. The rows must be
+// read within Config.Timeout.
 func (db *DB) Query(ctx context.Context, s Statement, args ...any) (*sql.Rows, error) {
-	return query(ctx, db.reads, db, s, args)
+	ctx, cancel := db.bound(ctx)
+	rows, err := query(ctx, db.reads, db, s, args)
+	if err != nil {
+		cancel()
+		return nil, overdue(ctx, err)
+	}
+	// The rows need the context until they are closed, which they tell nobody. What is left
+	// of it is a timer, which ends by itself, or with the rows.
+	runtime.AddCleanup(rows, func(cancel context.CancelFunc) { cancel() }, cancel)
+	return rows, nil
 }
 
 // QueryRow reads one row outside a transaction.
 func (db *DB) QueryRow(ctx context.Context, s Statement, args ...any) *Row {
-	return queryRow(ctx, db.reads, db, s, args)
+	ctx, cancel := db.bound(ctx)
+	row := queryRow(ctx, db.reads, db, s, args)
+	row.ctx, row.cancel = ctx, cancel
+	return row
 }
 
 // Prepare asks the engine whether it understands s and runs nothing. The values of args
@@ -175,17 +209,22 @@ type Reader interface {
 
 // Row is the answer of QueryRow.
 type Row struct {
-	db  *DB
-	row *sql.Row
-	err error
+	db     *DB
+	row    *sql.Row
+	err    error
+	ctx    context.Context    // outside a transaction, else nil
+	cancel context.CancelFunc // ends ctx
 }
 
 // Scan copies the row's columns; sql.ErrNoRows when there is none.
 func (r *Row) Scan(dest ...any) error {
+	if r.cancel != nil {
+		defer r.cancel()
+	}
 	if r.err != nil {
 		return r.err
 	}
-	return r.db.down(r.row.Scan(dest...))
+	return overdue(r.ctx, r.db.down(r.row.Scan(dest...)))
 }
 
 type conn interface {
@@ -215,7 +254,7 @@ func queryRow(ctx context.Context, c conn, db *DB, s Statement, args []any) *Row
 
 // down makes a broken connection fault.Busy and leaves other errors alone.
 func (db *DB) down(err error) error {
-	if err == nil || db.dialect.Classify(err) != ClassConn {
+	if err == nil || fault.Is(err, CodeUnavailable) || db.dialect.Classify(err) != ClassConn {
 		return err
 	}
 	return &fault.Error{

@@ -28,7 +28,9 @@ func openMySQL(ctx context.Context, rawURL string, cfg Config) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mysql: %w", err)
 	}
-	server, err := askMySQL(ctx, mc)
+	wires := newWires(mc.DialFunc)
+	mc.DialFunc = wires.dial
+	server, err := askMySQL(ctx, mc, cfg.Timeout)
 	if err != nil {
 		return nil, fmt.Errorf("mysql: open: %w", err)
 	}
@@ -44,7 +46,7 @@ func openMySQL(ctx context.Context, rawURL string, cfg Config) (*DB, error) {
 		return nil, fmt.Errorf("mysql: %w", err)
 	}
 	cfg.limit(pool)
-	db := &DB{dialect: mysqlDialect(server.tidb), cfg: cfg, write: pool, read: pool, reads: pool, isolation: sql.LevelReadCommitted, counts: &counts{}}
+	db := &DB{dialect: mysqlDialect(server.tidb), cfg: cfg, write: pool, read: pool, reads: pool, isolation: sql.LevelReadCommitted, wires: wires, counts: &counts{}}
 	db.migrating = func(ctx context.Context) (func() error, error) { return lockMigrations(ctx, mc) }
 	err = db.Tx(ctx, func(tx *Tx) error {
 		var level string
@@ -126,11 +128,10 @@ func lockWaitSeconds(d time.Duration) string {
 }
 
 func mysqlPool(mc *mysql.Config) (*sql.DB, error) {
-	connector, err := mysql.NewConnector(mc)
-	if err != nil {
+	if _, err := mysql.NewConnector(mc); err != nil {
 		return nil, err
 	}
-	return sql.OpenDB(connector), nil
+	return sql.OpenDB(mysqlConnector{mc}), nil
 }
 
 type mysqlServer struct {
@@ -140,7 +141,9 @@ type mysqlServer struct {
 }
 
 // askMySQL asks the server what it is.
-func askMySQL(ctx context.Context, mc *mysql.Config) (s mysqlServer, err error) {
+func askMySQL(ctx context.Context, mc *mysql.Config, within time.Duration) (s mysqlServer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
 	pool, err := mysqlPool(mc)
 	if err != nil {
 		return s, err

@@ -90,6 +90,9 @@ func postgresConfig(dsn string, cfg Config) (*pgx.ConnConfig, error) {
 	without(pc, requestsWithout)
 	pc.RuntimeParams["application_name"] = "lethe"
 	pc.DialFunc = dialer().DialContext
+	if pc.ConnectTimeout == 0 {
+		pc.ConnectTimeout = dialTimeout // with all that is said until the connection is of use
+	}
 	if pc.ValidateConnect == nil { // of several servers, or after a failover: none that only reads
 		pc.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
@@ -101,9 +104,15 @@ func openPostgres(ctx context.Context, dsn string, cfg Config) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
+	wires := newWires(dialFunc(pc.DialFunc))
+	pc.DialFunc = wires.dial
+	pc.BuildContextWatcherHandler = newInterrupter
 	pool := stdlib.OpenDB(*pc)
 	cfg.limit(pool)
-	db := &DB{dialect: postgresDialect(), cfg: cfg, write: pool, read: pool, reads: pool, isolation: sql.LevelReadCommitted, counts: &counts{}}
+	db := &DB{
+		dialect: postgresDialect(), cfg: cfg, write: pool, read: pool, reads: pool,
+		isolation: sql.LevelReadCommitted, wires: wires, counts: &counts{},
+	}
 	err = db.Tx(ctx, func(tx *Tx) error {
 		var level string
 		if err := tx.QueryRow(ctx, "SHOW transaction_isolation").Scan(&level); err != nil {

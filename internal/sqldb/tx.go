@@ -22,8 +22,11 @@ const tries = 4
 
 // Tx is one write transaction. It is not safe for concurrent use.
 type Tx struct {
-	db *DB
-	tx *sql.Tx
+	db    *DB
+	tx    *sql.Tx
+	ctx   context.Context      // bounds the transaction, as database/sql's own does not: see within
+	asked context.Context      // that of the caller
+	ends  []context.CancelFunc // of contexts beside ctx
 }
 
 // Dialect returns the engine's dialect.
@@ -31,12 +34,12 @@ func (tx *Tx) Dialect() *Dialect { return tx.db.dialect }
 
 // Query reads inside the transaction.
 func (tx *Tx) Query(ctx context.Context, s Statement, args ...any) (*sql.Rows, error) {
-	return query(ctx, tx.tx, tx.db, s, args)
+	return query(tx.within(ctx), tx.tx, tx.db, s, args)
 }
 
 // QueryRow reads one row inside the transaction.
 func (tx *Tx) QueryRow(ctx context.Context, s Statement, args ...any) *Row {
-	return queryRow(ctx, tx.tx, tx.db, s, args)
+	return queryRow(tx.within(ctx), tx.tx, tx.db, s, args)
 }
 
 // Exec runs a statement and returns how many rows it matched.
@@ -46,7 +49,7 @@ func (tx *Tx) Exec(ctx context.Context, s Statement, args ...any) (int64, error)
 		return 0, err
 	}
 	tx.db.counts.statements.Add(1)
-	res, err := tx.tx.ExecContext(ctx, text, args...)
+	res, err := tx.tx.ExecContext(tx.within(ctx), text, args...)
 	if tx.db.dialect.ignored(s, err) {
 		return 0, nil
 	}
@@ -69,7 +72,7 @@ func (tx *Tx) InsertID(ctx context.Context, s Statement, args ...any) (int64, er
 		return 0, err
 	}
 	tx.db.counts.statements.Add(1)
-	res, err := tx.tx.ExecContext(ctx, text, args...)
+	res, err := tx.tx.ExecContext(tx.within(ctx), text, args...)
 	if err != nil {
 		return 0, err
 	}
@@ -98,13 +101,17 @@ func LockWait(d time.Duration) Option { return func(o *options) { o.lockWait = d
 // it accumulates, and publishes only after Tx returned nil. Deadlocks, serialization
 // failures, busy and lock-wait errors are retried, 4 tries in all with 50, 100 and
 // 200 ms between them, half of it jitter. What passed them by is fault.Busy when it was
-// contention or a broken connection before COMMIT, ErrCommitUnknown (fault.Unknown)
-// when COMMIT was sent and could not be read back.
+// contention, a broken connection before COMMIT or the end of Config.Timeout (all tries
+// together), ErrCommitUnknown (fault.Unknown) when COMMIT was sent and could not be read
+// back within a lock wait.
 func (db *DB) Tx(ctx context.Context, fn func(tx *Tx) error, opts ...Option) (err error) {
 	var o options
 	for _, opt := range opts {
 		opt(&o)
 	}
+	asked := ctx
+	ctx, cancel := db.bound(ctx)
+	defer cancel()
 	attempt := 1
 	if watch := db.cfg.Watch; watch != nil {
 		if ended := watch(ctx); ended != nil {
@@ -113,16 +120,19 @@ func (db *DB) Tx(ctx context.Context, fn func(tx *Tx) error, opts ...Option) (er
 		}
 	}
 	for ; ; attempt++ {
-		err := db.once(ctx, fn, &o)
+		err := db.once(ctx, asked, fn, &o)
 		if err == nil {
 			return nil
 		}
-		if ambiguous, ok := errors.AsType[*commitError](err); ok {
+		ambiguous, ok := errors.AsType[*commitError](err)
+		if !ok {
+			err = overdue(ctx, err)
+		} else {
 			applied, lookErr := db.confirm(ctx, &o)
 			switch {
 			case lookErr != nil:
 				return &fault.Error{
-					Op: "sqldb.Tx", Kind: fault.Unknown, Code: "CommitStateUnknown",
+					Op: "sqldb.Tx", Kind: fault.Unknown, Code: CodeCommitUnknown,
 					Message: "the database did not say whether the change was committed",
 					Err:     errors.Join(ErrCommitUnknown, ambiguous.err, lookErr),
 				}
@@ -131,7 +141,7 @@ func (db *DB) Tx(ctx context.Context, fn func(tx *Tx) error, opts ...Option) (er
 			}
 			if err = ambiguous.err; db.dialect.Classify(err) == ClassOther { // surely not applied
 				return &fault.Error{
-					Op: "sqldb.Tx", Kind: fault.Busy, Code: "DatabaseBusy",
+					Op: "sqldb.Tx", Kind: fault.Busy, Code: CodeBusy,
 					Message: "the change was not committed, try again", RetryAfter: time.Second, Err: err,
 				}
 			}
@@ -142,7 +152,7 @@ func (db *DB) Tx(ctx context.Context, fn func(tx *Tx) error, opts ...Option) (er
 		}
 		if attempt == tries {
 			return &fault.Error{
-				Op: "sqldb.Tx", Kind: fault.Busy, Code: "DatabaseBusy",
+				Op: "sqldb.Tx", Kind: fault.Busy, Code: CodeBusy,
 				Message: "the database is busy with conflicting changes, try again", RetryAfter: time.Second, Err: err,
 			}
 		}
@@ -159,7 +169,7 @@ func (db *DB) classified(err error, class Class) error {
 	case ClassConn:
 		return db.down(err)
 	case ClassFull:
-		return &fault.Error{Op: "sqldb.Tx", Kind: fault.Full, Code: "DatabaseFull", Message: "the database has no room left", Err: err}
+		return &fault.Error{Op: "sqldb.Tx", Kind: fault.Full, Code: CodeFull, Message: "the database has no room left", Err: err}
 	case ClassOther, ClassUnique, ClassRetry, ClassLockWait, ClassReference:
 	}
 	return err
@@ -171,7 +181,8 @@ type commitError struct{ err error }
 func (e *commitError) Error() string { return "sqldb: commit: " + e.err.Error() }
 func (e *commitError) Unwrap() error { return e.err }
 
-func (db *DB) once(ctx context.Context, fn func(*Tx) error, o *options) (err error) {
+// once is one try, bounded by ctx. asked is the context that fn has.
+func (db *DB) once(ctx, asked context.Context, fn func(*Tx) error, o *options) (err error) {
 	if db.turn != nil {
 		select {
 		case db.turn <- struct{}{}:
@@ -193,15 +204,18 @@ func (db *DB) once(ctx context.Context, fn func(*Tx) error, o *options) (err err
 	if err != nil {
 		return fmt.Errorf("sqldb: begin: %w", err)
 	}
-	tx := &Tx{db: db, tx: raw}
+	tx := &Tx{db: db, tx: raw, ctx: ctx, asked: asked}
 	done := false
 	defer func() {
+		for _, end := range tx.ends {
+			end()
+		}
 		if !done { // also when fn panics; the error of a rollback says nothing new
 			_ = raw.Rollback()
 		}
 	}()
 	if o.lockWait > 0 && db.dialect.Name == Postgres {
-		if _, err := tx.Exec(ctx, Statement(fmt.Sprintf("SET LOCAL lock_timeout = %d", o.lockWait.Milliseconds()))); err != nil {
+		if _, err := tx.Exec(asked, Statement(fmt.Sprintf("SET LOCAL lock_timeout = %d", o.lockWait.Milliseconds()))); err != nil {
 			return err
 		}
 	}
@@ -213,8 +227,14 @@ func (db *DB) once(ctx context.Context, fn func(*Tx) error, o *options) (err err
 			return err
 		}
 	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // nothing is sent
+	}
 	err = raw.Commit()
 	done = true
+	if errors.Is(err, sql.ErrTxDone) { // ctx ended in between, and the transaction with it
+		return context.Cause(ctx)
+	}
 	if hook := db.cfg.Hooks.AfterCommit; hook != nil && err == nil {
 		err = hook(ctx)
 	}
@@ -245,7 +265,7 @@ func (db *DB) confirm(ctx context.Context, o *options) (applied bool, err error)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), db.cfg.LockWait)
 	defer cancel()
 	for pause := 50 * time.Millisecond; ; pause *= 2 {
-		err = db.once(ctx, func(tx *Tx) (err error) {
+		err = db.once(ctx, ctx, func(tx *Tx) (err error) {
 			applied, err = o.confirm(ctx, tx)
 			return err
 		}, &options{})

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/lethe-project/lethe/internal/fault"
 	"github.com/lethe-project/lethe/internal/sqldb"
@@ -125,7 +126,7 @@ func TestTxAmbiguousCommit(t *testing.T) {
 			lost := errors.New("connection reset")
 			var fail bool
 			var refuse error
-			db := server.Open(t, sqldb.Config{LockWait: 300e6, Hooks: sqldb.Hooks{
+			hooks := sqldb.Hooks{
 				AfterCommit: func(context.Context) error {
 					if fail {
 						fail = false
@@ -134,7 +135,8 @@ func TestTxAmbiguousCommit(t *testing.T) {
 					return nil
 				},
 				BeforeCommit: func(context.Context) error { return refuse },
-			}}, things)
+			}
+			db := server.Open(t, sqldb.Config{LockWait: 20 * time.Second, Hooks: hooks}, things)
 			look := sqldb.Confirm(func(ctx context.Context, tx *sqldb.Tx) (bool, error) {
 				var n int
 				err := tx.QueryRow(ctx, countThings, sqldb.Strings{"x"}).Scan(&n)
@@ -160,8 +162,9 @@ func TestTxAmbiguousCommit(t *testing.T) {
 			if errors.Is(err, sqldb.ErrCommitUnknown) || !errors.Is(err, lost) {
 				t.Fatalf("surely not applied: %v, want the lost connection", err)
 			}
+			impatient := server.Open(t, sqldb.Config{LockWait: 300 * time.Millisecond, Hooks: hooks}) // it looks for so long
 			fail = true
-			err = db.Tx(ctx, func(*sqldb.Tx) error { return nil }, sqldb.Confirm(func(context.Context, *sqldb.Tx) (bool, error) {
+			err = impatient.Tx(ctx, func(*sqldb.Tx) error { return nil }, sqldb.Confirm(func(context.Context, *sqldb.Tx) (bool, error) {
 				return false, errors.New("the database is down")
 			}))
 			if !errors.Is(err, sqldb.ErrCommitUnknown) {

@@ -178,6 +178,9 @@ func (d *Directory) Tenant() ID { return d.tenant }
 
 // Warehouse returns a tenant's warehouse by name, with its storage open.
 func (d *Directory) Warehouse(ctx context.Context, t ID, name string) (*Warehouse, error) {
+	if err := checkName(name); err != nil { // some databases would not even take the question
+		return nil, fault.Wrap("tenant.Warehouse", fault.NotFound, CodeNoSuchWarehouse, err, "warehouse %q does not exist", name)
+	}
 	d.mu.Lock()
 	id, known := d.names[nameKey{t, name}]
 	d.mu.Unlock()

@@ -121,6 +121,10 @@ func (d *Directory) Create(ctx context.Context, t ID, spec Spec) (Info, error) {
 		_, err = tx.Exec(ctx, nameCredentials, credentials, id)
 		return err
 	}, sqldb.Confirm(func(ctx context.Context, tx *sqldb.Tx) (bool, error) {
+		var lock ID // the change holds it too: a row that is not committed yet keeps nobody waiting
+		if err := tx.QueryRow(ctx, lockClaims).Scan(&lock); err != nil {
+			return false, err
+		}
 		var there WarehouseID
 		err := tx.QueryRow(ctx, lockByName, t, spec.Name).Scan(&there)
 		if gone(err) {

@@ -116,7 +116,7 @@ func (t *Tokens) Authenticate(ctx context.Context, token string) (*Principal, er
 	}
 	keep := t.keep
 	if left >= 0 {
-		keep = min(keep, time.Duration(left)*time.Millisecond)
+		keep = min(keep, time.Duration(left-1)*time.Millisecond) // the database's clock is rounded down
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

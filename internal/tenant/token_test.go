@@ -121,6 +121,25 @@ func TestTokenExpires(t *testing.T) {
 		if known(t, r.other, text) {
 			t.Error("an expired token is known")
 		}
+		// A server that knew it knows it no longer than it lives.
+		over := func(id int64) (over bool) {
+			if err := r.db.QueryRow(t.Context(), "SELECT CASE WHEN expires_at <= {now} THEN 1 ELSE 0 END FROM tokens WHERE id = ?", id).Scan(&over); err != nil {
+				t.Fatal(err)
+			}
+			return over
+		}
+		var brief tenant.Token
+		for life, seen := 200*time.Millisecond, false; !seen; life *= 4 { // on a slow machine a short life may be over first
+			brief, text = r.token(t, r.acme, life)
+			if seen = known(t, r.tokens, text); !seen && !over(int64(brief.ID)) {
+				t.Fatal("a new token is not known")
+			}
+		}
+		for !over(int64(brief.ID)) { // it passes
+		}
+		if known(t, r.tokens, text) {
+			t.Error("a token that was known outlives its time")
+		}
 	})
 }
 

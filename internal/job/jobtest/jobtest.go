@@ -133,7 +133,7 @@ func Start(tb testing.TB, s *job.Store, h job.Handler, owner string) *job.Runner
 	r := job.NewRunner(s, h, owner)
 	r.Start()
 	tb.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := r.Stop(ctx); err != nil {
 			tb.Errorf("stop: %v", err)
@@ -142,10 +142,13 @@ func Start(tb testing.TB, s *job.Store, h job.Handler, owner string) *job.Runner
 	return r
 }
 
-// Eventually polls until done is true, and fails the test after half a minute.
+// patience is how long what must come may take: a machine may be slow, and have much to do.
+const patience = 2 * time.Minute
+
+// Eventually polls until done is true, and fails the test after two minutes.
 func Eventually(tb testing.TB, what string, done func() bool) {
 	tb.Helper()
-	deadline := time.NewTimer(30 * time.Second)
+	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

@@ -69,9 +69,17 @@ type Counts struct {
 	Failed    int64            `json:"failed"`    // not deleted
 	Damaged   int64            `json:"damaged"`   // metadata that cannot be read
 	Leftovers int64            `json:"leftovers"` // found afterwards, and left alone
+	// LeftoversMore says that there are more than were counted, LeftoversUnknown that the
+	// location could not be listed.
+	LeftoversMore    bool     `json:"leftoversMore"`
+	LeftoversUnknown bool     `json:"leftoversUnknown"`
+	Accepted         int64    `json:"acceptedMissing"` // metadata that was missing, which a retry accepted
+	DirectoriesLeft  int64    `json:"-"`               // of a table: emptied, but the storage would not remove them
+	Notes            []string `json:"notes"`           // what a delete in this storage does not remove, such as versions
 	// Of a drive's tree.
 	Directories  int64 `json:"directories"`
 	Transactions int64 `json:"transactions"`
+	Size         int64 `json:"size"` // of a file that lies in the trash
 }
 
 // SkippedTotal sums the reasons.
@@ -87,6 +95,9 @@ func (j Job) Counts() Counts {
 	var c Counts
 	if json.Unmarshal(j.Progress, &c) != nil {
 		return Counts{} // a server of another age; the raw text is still in Progress
+	}
+	if j.Kind == "purge" {
+		c.DirectoriesLeft, c.Directories = c.Directories, 0
 	}
 	return c
 }

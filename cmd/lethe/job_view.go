@@ -22,6 +22,9 @@ func stateOf(job client.Job) string {
 	if job.Acked {
 		words = append(words, "acked")
 	}
+	if restored(job) {
+		words = append(words, "restored")
+	}
 	return strings.Join(words, ",")
 }
 
@@ -57,13 +60,29 @@ func summary(counts client.Counts) string {
 		{counts.SkippedTotal(), "skipped"},
 		{counts.Failed, "failed"},
 		{counts.Damaged, "damaged"},
-		{counts.Leftovers, "left over"},
+		{counts.DirectoriesLeft, "directories not removed"},
 	} {
 		if part.n != 0 {
 			parts = append(parts, count(part.n)+" "+part.text)
 		}
 	}
+	if n := leftovers(counts); n != "" {
+		parts = append(parts, n+" left over")
+	}
 	return strings.Join(parts, ", ")
+}
+
+// leftovers tells how many files were found afterwards, as far as that is known.
+func leftovers(counts client.Counts) string {
+	switch {
+	case counts.LeftoversUnknown:
+		return "an unknown number"
+	case counts.LeftoversMore:
+		return "more than " + count(counts.Leftovers)
+	case counts.Leftovers != 0:
+		return count(counts.Leftovers)
+	}
+	return ""
 }
 
 // closes reports whether a job drops a warehouse or a tenant: what is deleted there, other
@@ -71,6 +90,10 @@ func summary(counts client.Counts) string {
 func closes(job client.Job) bool {
 	return job.Object.Type == "WAREHOUSE" || job.Object.Type == "TENANT"
 }
+
+// restored reports whether what the job was to delete is back: there is nothing to do any
+// more.
+func restored(job client.Job) bool { return job.Phase == "RESTORED" }
 
 // line is the job on one line, for those who wait.
 func line(job client.Job) string {
@@ -98,6 +121,9 @@ func (c *console) showJob(job client.Job) error {
 	add("object", strings.ToLower(job.Object.Type)+" "+objectOf(job))
 	add("warehouse", job.Object.Warehouse)
 	add("location", job.Object.Location)
+	if counts.Size > 0 {
+		add("size", size(counts.Size))
+	}
 	add("phase", job.Phase)
 	if !closes(job) {
 		add("deleted", deleted(counts))
@@ -105,13 +131,23 @@ func (c *console) showJob(job client.Job) error {
 	for _, n := range []struct {
 		name string
 		n    int64
-	}{{"missing", counts.Missing}, {"failed", counts.Failed}, {"damaged", counts.Damaged}, {"left over", counts.Leftovers}} {
+	}{
+		{"missing", counts.Missing},
+		{"accepted", counts.Accepted},
+		{"failed", counts.Failed},
+		{"damaged", counts.Damaged},
+		{"dirs left", counts.DirectoriesLeft},
+	} {
 		if n.n != 0 {
 			add(n.name, count(n.n))
 		}
 	}
+	add("left over", leftovers(counts))
 	for _, reason := range slices.Sorted(maps.Keys(counts.Skipped)) {
 		add("skipped", count(counts.Skipped[reason])+" "+reason)
+	}
+	for _, note := range counts.Notes {
+		add("note", note)
 	}
 	add("attempts", strconv.Itoa(job.Attempts))
 	add("last error", job.LastError)
@@ -124,7 +160,7 @@ func (c *console) showJob(job client.Job) error {
 	if err := out.flush(); err != nil {
 		return err
 	}
-	if (job.State == client.Failed || job.State == client.Cancelled) && !job.Acked {
+	if (job.State == client.Failed || job.State == client.Cancelled) && !job.Acked && !restored(job) {
 		c.note("Run it again with lethe job retry %[1]s, or leave its files with lethe job ack %[1]s", job.Job)
 	}
 	return nil

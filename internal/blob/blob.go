@@ -86,8 +86,9 @@ type Marked interface {
 
 // Noter is a Bucket in which a delete leaves something that no key shows.
 type Noter interface {
-	// Notes says so, in sentences for people that hold no secret. Empty when nothing is left.
-	Notes() []string
+	// Notes says so, in sentences for people that hold no secret. Empty when nothing is left,
+	// or nothing is known of it. It may ask the store.
+	Notes(ctx context.Context) []string
 }
 
 // ErrStop ends a List early without an error.

@@ -42,6 +42,11 @@ func (c Config) withDefaults() Config {
 	}
 	def(&c.BatchSize, blob.MaxDelete)
 	c.BatchSize = min(c.BatchSize, blob.MaxDelete)
+	if c.RateLimit > 0 && c.RateLimit < float64(c.BatchSize) {
+		// What the rate grants in a second goes in one request, and is no less a batch: what is in
+		// flight settles in seconds then, and whoever waits for a yield does not wait for more.
+		c.BatchSize = max(int(c.RateLimit), 1)
+	}
 	def(&c.InFlight, 8)
 	def(&c.MaxLeftovers, 100_000)
 	def(&c.MaxOlder, 1_000_000)

@@ -14,6 +14,8 @@
 //   - What a higher level holds is not deleted below it, whatever spelling names it.
 //   - Every run settles something before it yields, and works at least as long as it took
 //     to come back to where it stood.
+//   - It saves every second, also while it waits for a slow store: by a save a job hears that
+//     it shall stop.
 //   - What a crash leaves can be reached from the root: a restart walks again, and the
 //     cursor is only a short cut.
 //   - What it computes, it computes with a turn at the processors (internal/pace), which it

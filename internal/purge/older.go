@@ -187,8 +187,11 @@ func (a *walk) olderLocations(ctx context.Context) ([]blob.Location, error) {
 			}
 			met[objectOf(obj)] = struct{}{}
 			m, err := a.readMetadata(ctx, obj)
+			var aborted *abortError
 			switch {
 			case err == nil:
+			case errors.As(err, &aborted):
+				return nil, aborted.err
 			case ctx.Err() != nil:
 				return nil, context.Cause(ctx)
 			case blob.IsNotExist(err), tablefile.IsUnreadable(err):

@@ -65,8 +65,14 @@ func (a *walk) openOnce(ctx context.Context, obj blob.Object) (io.ReadCloser, er
 	return io.NopCloser(&head), nil
 }
 
-// read opens an object and decodes it, with a turn.
+// read opens an object and decodes it, with a turn. The error of a save that fell due is
+// an abortError.
 func (a *walk) read(ctx context.Context, obj blob.Object, decode func(io.Reader) error) (err error) {
+	if a.sink != nil && time.Since(a.kept) >= keepEvery {
+		if err := a.sink.keep(); err != nil {
+			return abort(err)
+		}
+	}
 	a.turn.Pause()
 	body, err := a.open(ctx, obj)
 	if err != nil {

@@ -71,14 +71,14 @@ func (s *scope) inReach(own []blob.Location) error {
 }
 
 // notes are those of the storage that holds this table's files.
-func (s *scope) notes() (notes []string) {
+func (s *scope) notes(ctx context.Context) (notes []string) {
 	own := slices.Collect(maps.Keys(s.own))
 	for _, m := range s.space.Mounts() {
 		b, ok := m.Bucket.(blob.Noter)
 		if !ok || !slices.ContainsFunc(own, m.Root.Overlaps) {
 			continue
 		}
-		for _, note := range b.Notes() {
+		for _, note := range b.Notes(ctx) {
 			if !slices.Contains(notes, note) { // two roots may lie in one bucket
 				notes = append(notes, note)
 			}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/lethe-project/lethe/internal/blob"
 	"github.com/lethe-project/lethe/internal/blob/deletepool"
@@ -21,9 +20,10 @@ import (
 	"github.com/lethe-project/lethe/internal/job"
 	"github.com/lethe-project/lethe/internal/purge"
 	"github.com/lethe-project/lethe/internal/purge/purgetest"
+	"github.com/lethe-project/lethe/test/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // tb is what *testing.T and *rapid.T have in common.
 type tb interface {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/lethe-project/lethe/internal/blob"
 	"github.com/lethe-project/lethe/internal/blob/deletepool"
@@ -31,6 +32,7 @@ type sink struct {
 	level    Level
 	limit    string
 	turn     *pace.Section // of the walk; given back before it waits
+	keep     func() error  // saves when it is time to; called while the walk waits
 	pruner   *pruner
 	buffers  map[blob.Bucket][]item
 	slots    chan struct{}
@@ -148,10 +150,8 @@ func (s *sink) send(bucket blob.Bucket, items []item) error {
 		return err
 	}
 	s.turn.Pause()
-	select { // while the walk waits here, the process' heartbeat keeps the lease
-	case s.slots <- struct{}{}:
-	case <-s.ctx.Done():
-		return context.Cause(s.ctx)
+	if err := s.slot(); err != nil {
+		return err
 	}
 	s.began.Do(func() { s.cfg.step(s.level, StepDelete) })
 	keys := make([]blob.Key, len(items))
@@ -159,15 +159,69 @@ func (s *sink) send(bucket blob.Bucket, items []item) error {
 		keys[i] = it.key
 	}
 	s.flying.Add(1)
-	s.pool.Submit(s.ctx, deletepool.Batch{
-		Bucket: bucket, Keys: keys, Admit: s.session.Admit, Limit: s.limit, PerSecond: s.cfg.RateLimit,
-		Done: func(results []blob.Result, err error) {
-			defer s.flying.Done()
-			defer func() { <-s.slots }()
-			s.done(bucket, items, results, err)
-		},
+	handed := make(chan struct{})
+	s.flying.Go(func() { // a pool that is full works in here, for as long as the store takes
+		defer close(handed)
+		s.pool.Submit(s.ctx, deletepool.Batch{
+			Bucket: bucket, Keys: keys, Admit: s.session.Admit, Limit: s.limit, PerSecond: s.cfg.RateLimit,
+			Done: func(results []blob.Result, err error) {
+				defer s.flying.Done()
+				defer func() { <-s.slots }()
+				s.done(bucket, items, results, err)
+			},
+		})
 	})
-	return nil
+	look := time.NewTicker(keepEvery)
+	defer look.Stop()
+	for {
+		select {
+		case <-handed:
+			return nil
+		case <-look.C:
+			if err := s.keep(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// keepEvery is how often a walk that waits for the store looks whether it is time to save.
+const keepEvery = 250 * time.Millisecond
+
+// slot waits for room for one more batch in flight.
+func (s *sink) slot() error {
+	look := time.NewTicker(keepEvery)
+	defer look.Stop()
+	for {
+		select {
+		case s.slots <- struct{}{}:
+			return nil
+		case <-look.C:
+			if err := s.keep(); err != nil {
+				return err
+			}
+		case <-s.ctx.Done():
+			return context.Cause(s.ctx)
+		}
+	}
+}
+
+// landed waits until nothing is in flight: whoever has all slots is alone.
+func (s *sink) landed() (err error) {
+	held := 0
+	for ; held < cap(s.slots) && err == nil; held++ {
+		err = s.slot()
+	}
+	if err != nil {
+		held--
+	}
+	for range held {
+		<-s.slots
+	}
+	if err == nil {
+		s.flying.Wait()
+	}
+	return err
 }
 
 // drain sends what is buffered and waits for everything in flight.
@@ -180,11 +234,14 @@ func (s *sink) drain() error {
 		delete(s.buffers, bucket)
 	}
 	s.turn.Pause()
-	s.flying.Wait()
-	if e := s.err(); e != nil {
+	waited := s.landed()
+	switch e := s.err(); {
+	case e != nil:
 		return e
+	case err != nil:
+		return err
 	}
-	return err
+	return waited
 }
 
 // stop gives up what is buffered and waits for what is on the wire.

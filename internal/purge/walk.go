@@ -51,6 +51,8 @@ type walk struct {
 	progress *Progress
 	level    Level // whose deletes may have begun
 	from     cursor
+	sink     *sink     // of the pass under way, nil between two
+	kept     time.Time // when it was last looked whether to save
 	root     *tablefile.Metadata
 	held     map[object]Level // what only that level deletes, whatever names it
 	pruner   *pruner
@@ -100,7 +102,7 @@ func (a *walk) run(ctx context.Context) error {
 	if a.scope, err = newScope(ctx, pausedHost{a.host, a.turn}, a.job, space, a.cfg.DeleteOutside); err != nil {
 		return err
 	}
-	a.progress.Notes = a.scope.notes()
+	a.progress.Notes = a.scope.notes(ctx)
 	a.pruner = newPruner(a.scope, a.progress)
 	switch err := a.readRoot(ctx); {
 	case err == nil && a.job.Type == View && !a.root.GCEnabled():
@@ -132,6 +134,7 @@ func (a *walk) run(ctx context.Context) error {
 }
 
 func (a *walk) finish(ctx context.Context) error {
+	a.progress.Notes = a.scope.notes(ctx) // the store may have been away when it began
 	a.progress.sum()
 	if err := a.save(ctx, a.from); err != nil {
 		return err
@@ -218,6 +221,9 @@ func (a *walk) pass(ctx context.Context, level Level, do func(context.Context, *
 	s := newSink(ctx, a.cfg, a.pool, a.session, level, a.pruner, a.from)
 	s.turn = a.turn
 	s.limit = fmt.Sprintf("warehouse-%d", a.job.WarehouseID)
+	s.keep = func() error { return a.keep(ctx, s) }
+	a.sink, a.kept = s, time.Now()
+	defer func() { a.sink = nil }()
 	resumed := a.from.low != a.from.next
 	err := do(ctx, s)
 	if err == nil {
@@ -297,15 +303,11 @@ func (a *walk) save(ctx context.Context, c cursor) error {
 	return a.session.Save(ctx, job.Point{Phase: a.level.String(), Cursor: c.String()}, json.RawMessage(raw))
 }
 
-// tick saves when it is time to. The walk calls it between two units; its error, the
-// cause to stop included, ends the pass.
-func (a *walk) tick(ctx context.Context, s *sink) error {
-	if a.back == 0 {
-		a.back = time.Since(a.began)
-	}
-	if err := s.err(); err != nil {
-		return err
-	}
+// keep saves when it is time to. It is called wherever the walk may have waited, and while
+// it waits for the store: a save is also how the job hears that it shall stop. Its error,
+// that cause included, ends the pass.
+func (a *walk) keep(ctx context.Context, s *sink) error {
+	a.kept = time.Now()
 	s.mu.Lock()
 	due := s.batches >= saveEvery
 	s.mu.Unlock()
@@ -324,7 +326,19 @@ func (a *walk) tick(ctx context.Context, s *sink) error {
 	if err != nil {
 		return fmt.Errorf("purge: progress: %w", err)
 	}
-	if err := a.session.Save(ctx, job.Point{Phase: a.level.String(), Cursor: low.String()}, json.RawMessage(raw)); err != nil {
+	return a.session.Save(ctx, job.Point{Phase: a.level.String(), Cursor: low.String()}, json.RawMessage(raw))
+}
+
+// tick saves when it is time to, and yields. The walk calls it between two units; its
+// error, the cause to stop included, ends the pass.
+func (a *walk) tick(ctx context.Context, s *sink) error {
+	if a.back == 0 {
+		a.back = time.Since(a.began)
+	}
+	if err := s.err(); err != nil {
+		return err
+	}
+	if err := a.keep(ctx, s); err != nil {
 		return err
 	}
 	if !a.session.Yield() || time.Since(a.began) < 2*a.back {

@@ -34,10 +34,10 @@ func (p *pacer) take(now time.Time, n int) {
 // burst is what the rate grants in a second: a low rate means small requests, not rare
 // ones.
 func (p *pacer) burst() int {
-	if p.rate <= 0 {
+	if p.rate <= 0 || p.rate >= blob.MaxDelete { // the largest rates are no int
 		return blob.MaxDelete
 	}
-	return min(max(int(p.rate), 1), blob.MaxDelete)
+	return max(int(p.rate), 1)
 }
 
 // limiter is the configured rate of some group of batches. Nil is no limit.

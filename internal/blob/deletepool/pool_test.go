@@ -9,15 +9,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/lethe-project/lethe/internal/blob"
 	"github.com/lethe-project/lethe/internal/blob/deletepool"
 	"github.com/lethe-project/lethe/internal/blob/faulty"
 	"github.com/lethe-project/lethe/internal/blob/mem"
+	"github.com/lethe-project/lethe/test/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // fixture is a pool over a faulty bucket that holds n objects. It lives in a synctest
 // bubble.

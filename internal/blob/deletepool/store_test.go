@@ -2,6 +2,7 @@ package deletepool_test
 
 import (
 	"context"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -157,6 +158,23 @@ func TestRateLimit(t *testing.T) {
 		}
 		if f.mem.Len() != 0 {
 			t.Errorf("%d objects left", f.mem.Len())
+		}
+	})
+}
+
+// A rate beyond all others is none: requests are as large as they may be.
+func TestLargestRate(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := setup(t, 1000, deletepool.Config{})
+		defer f.pool.Close()
+		done := make(chan answer, 1)
+		f.pool.Submit(t.Context(), deletepool.Batch{
+			Bucket: f.store, Keys: f.keys, Limit: "warehouse", PerSecond: math.MaxInt64,
+			Done: func(results []blob.Result, err error) { done <- answer{results, err} },
+		})
+		<-done
+		if n := f.store.Counts().Calls[faulty.Delete]; n != 1 || f.mem.Len() != 0 {
+			t.Errorf("%d requests, %d objects left; want one request", n, f.mem.Len())
 		}
 	})
 }

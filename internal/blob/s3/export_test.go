@@ -33,3 +33,10 @@ func ReadAnswer(raw []byte) (gone []string, refused []types.Error, ok bool) {
 	}
 	return gone, a.refused, true
 }
+
+// LookAgain lets time pass for what is known of the bucket.
+func (b *Bucket) LookAgain() {
+	b.kind.mu.Lock()
+	defer b.kind.mu.Unlock()
+	b.kind.until = time.Time{}
+}

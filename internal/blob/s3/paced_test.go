@@ -26,7 +26,7 @@ func TestPacedDeletes(t *testing.T) {
 		}()
 		select {
 		case <-got:
-		case <-time.After(10 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Errorf("the delete holds its turn %s", where)
 		}
 	}

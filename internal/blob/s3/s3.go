@@ -67,7 +67,7 @@ type Bucket struct {
 	root      string // what every key begins with: the prefix and a slash, or nothing
 	retry     func(*awss3.Options)
 	lateness  time.Duration
-	notes     []string
+	kind      character
 }
 
 var (

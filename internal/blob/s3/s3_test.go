@@ -7,22 +7,22 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
-	"go.uber.org/goleak"
 
 	"github.com/lethe-project/lethe/internal/blob"
 	"github.com/lethe-project/lethe/internal/blob/blobtest"
 	"github.com/lethe-project/lethe/internal/blob/s3"
+	"github.com/lethe-project/lethe/test/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 const secret = "geheim-geheim-geheim"
 
@@ -145,7 +145,7 @@ func TestNotes(t *testing.T) {
 					refuse(w, 404, "ObjectLockConfigurationNotFoundError")
 				}
 			}))
-			got := b.Notes()
+			got := b.Notes(t.Context())
 			if len(got) != len(test.want) {
 				t.Fatalf("notes %q, want %d", got, len(test.want))
 			}
@@ -155,6 +155,50 @@ func TestNotes(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What is switched on later, or was not to be had when the server started, is said all the
+// same; a store that is away changes nothing of what is known.
+func TestNotesFollowTheBucket(t *testing.T) {
+	t.Parallel()
+	var versions, away atomic.Bool
+	away.Store(true)
+	b := open(t, stub(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case away.Load():
+			refuse(w, 500, "InternalError")
+		case r.URL.Query().Has("versioning") && versions.Load():
+			write(w, 200, "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>")
+		case r.URL.Query().Has("versioning"):
+			write(w, 200, "<VersioningConfiguration></VersioningConfiguration>")
+		default:
+			refuse(w, 404, "ObjectLockConfigurationNotFoundError")
+		}
+	}))
+	for i, step := range []struct {
+		versions, away, later bool
+		want                  int
+	}{
+		{versions: true, away: true, later: true, want: 0},
+		{versions: true, want: 0}, // the store was away just now
+		{versions: true, later: true, want: 1},
+		{away: true, later: true, want: 1},
+		{versions: false, want: 1},
+		{versions: false, later: true, want: 0},
+		{versions: true, want: 0}, // it was asked just now
+	} {
+		versions.Store(step.versions)
+		away.Store(step.away)
+		if step.later {
+			b.LookAgain()
+		}
+		if got := b.Notes(t.Context()); len(got) != step.want {
+			t.Errorf("step %d: notes %q, want %d", i, got, step.want)
+		}
+		if away := b.Trouble() != nil; step.later && away != step.away {
+			t.Errorf("step %d: trouble %v", i, b.Trouble())
+		}
 	}
 }
 
@@ -208,7 +252,7 @@ func TestWhereItIs(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			b := open(t, s3.Config{Bucket: bucket, Endpoint: endpoint, Region: test.region, PathStyle: test.pathStyle, Credentials: keys, Timeout: time.Second})
+			b := open(t, s3.Config{Bucket: bucket, Endpoint: endpoint, Region: test.region, PathStyle: test.pathStyle, Credentials: keys})
 			if b.Region() != test.wantRegion || b.PathStyle() != test.wantPath || b.EndpointURL() != endpoint {
 				t.Errorf("region %q, path style %t, endpoint %q", b.Region(), b.PathStyle(), b.EndpointURL())
 			}

@@ -343,7 +343,7 @@ func TestStreamEndsEarly(t *testing.T) {
 				_ = http.NewResponseController(w).Flush()
 				rest(r)
 			}))
-			cfg.Timeout = 200 * time.Millisecond
+			cfg.Timeout = 3 * time.Second // of silence: half must come before it is over
 			body, _, err := open(t, cfg).Open(t.Context(), "k")
 			if err != nil {
 				t.Fatal(err)

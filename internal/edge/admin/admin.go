@@ -11,6 +11,8 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -156,6 +158,7 @@ func Operations() (list []string) {
 // answer turns the error of a handler, which has written nothing then, into its body.
 func (h *handler) answer(serve func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		defer h.recovered(w, r)
 		if _, route, ok := strings.Cut(r.Pattern, " "); ok && h.Routed != nil {
 			h.Routed(r, route)
 		}
@@ -169,10 +172,29 @@ func (h *handler) answer(serve func(http.ResponseWriter, *http.Request) error) h
 	}
 }
 
-// readable refuses what some database would not take as the value of a parameter.
+// recovered is deferred: it answers for a handler that panicked, which has written nothing
+// yet: bodies are written last, and whole.
+func (h *handler) recovered(w http.ResponseWriter, r *http.Request) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if p == http.ErrAbortHandler { //nolint:errorlint // the sentinel is compared by net/http the same way
+		panic(p)
+	}
+	h.Logger.ErrorContext(r.Context(), "panic in a handler",
+		"method", r.Method, "path", r.URL.Path, "requestId", h.RequestID(r.Context()), "panic", p, "stack", string(debug.Stack()))
+	h.write(w, r, http.StatusInternalServerError, h.body(r, statuses[fault.Internal].code, "internal error"))
+}
+
+// readable refuses a query of which only a part would be read, lest a drop lose its purge,
+// and what some database would not take as the value of a parameter.
 func readable(r *http.Request) error {
 	bad := func(text string) bool { return !utf8.ValidString(text) || strings.ContainsRune(text, 0) }
-	query := r.URL.Query()
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return fault.Wrap("admin.readable", fault.Invalid, "", err, "the query has a bad encoding")
+	}
 	for _, values := range query {
 		if slices.ContainsFunc(values, bad) {
 			return invalid("the query holds what is no UTF-8, or a NUL")

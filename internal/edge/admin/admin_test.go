@@ -16,14 +16,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/lethe-project/lethe/internal/edge/admin"
 	"github.com/lethe-project/lethe/internal/fault"
 	"github.com/lethe-project/lethe/internal/job"
+	"github.com/lethe-project/lethe/test/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // store is a kind's jobs in memory: what it is told, it answers.
 type store struct {
@@ -32,6 +32,7 @@ type store struct {
 	filter admin.Filter
 	opts   job.RetryOptions
 	calls  []string
+	panics any // of every control
 }
 
 func (s *store) Job(_ context.Context, id job.ID) (admin.Job, error) {
@@ -60,6 +61,9 @@ func (s *store) Jobs(_ context.Context, f admin.Filter, p job.Page) (out []admin
 
 func (s *store) do(call string, id job.ID, state job.State) (job.Row, error) {
 	s.calls = append(s.calls, call)
+	if s.panics != nil {
+		panic(s.panics)
+	}
 	if s.err != nil {
 		return job.Row{}, s.err
 	}
@@ -285,6 +289,9 @@ func TestRefused(t *testing.T) {
 		{"option of a wrong type", "POST", "/v1/jobs/purge-7/retry", `{"acceptMissing":"yes"}`, 400, "Invalid"},
 		{"two bodies", "POST", "/v1/jobs/purge-7/retry", `{}{"acceptMissing":true}`, 400, "Invalid"},
 		{"endless body", "POST", "/v1/jobs/purge-7/retry", `{"acceptMissing":` + strings.Repeat(" ", 5000) + `true}`, 400, "Invalid"},
+		{"a body and a rest", "POST", "/v1/jobs/purge-7/retry", `{"acceptMissing":true}}`, 400, "Invalid"},
+		{"a query in part", "GET", "/v1/jobs?kind=purge&state=%zz", "", 400, "Invalid"},
+		{"a query cut by a semicolon", "GET", "/v1/jobs?kind=purge;state=FAILED", "", 400, "Invalid"},
 		{"body where none belongs", "POST", "/v1/jobs/purge-7/cancel", `{}`, 400, "Invalid"},
 		{"get of a control", "GET", "/v1/jobs/purge-7/cancel", "", 405, "MethodNotAllowed"},
 		{"delete of a job", "DELETE", "/v1/jobs/purge-7", "", 405, "MethodNotAllowed"},
@@ -361,6 +368,21 @@ func TestUnclassifiedStaysInside(t *testing.T) {
 	}
 	if !strings.Contains(b.log.String(), "secret detail") {
 		t.Errorf("the log does not tell it: %s", b.log)
+	}
+}
+
+// A panic is answered like any other fault of ours.
+func TestPanicStaysInside(t *testing.T) {
+	t.Parallel()
+	b := setup(t, row(7, job.Pending))
+	b.store.panics = "secret detail"
+	resp, got := call(t, b, "POST", "/v1/jobs/purge-7/pause", "")
+	body, _ := got["error"].(map[string]any)
+	if resp.StatusCode != 500 || body["code"] != "Internal" || body["message"] != "internal error" || body["requestId"] != "req-1" {
+		t.Errorf("answer %d %v", resp.StatusCode, got)
+	}
+	if log := b.log.String(); !strings.Contains(log, "secret detail") || !strings.Contains(log, "req-1") {
+		t.Errorf("the log does not tell it: %s", log)
 	}
 }
 

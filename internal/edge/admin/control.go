@@ -83,7 +83,7 @@ func options(w http.ResponseWriter, r *http.Request, allowed bool) (opts job.Ret
 		return opts, invalid("this request takes no body")
 	case err != nil:
 		return opts, fault.Wrap("admin.options", fault.Invalid, "", err, `the body must be empty or {"acceptMissing":true|false}`)
-	case dec.More():
+	case more(dec):
 		return opts, invalid("the body holds more than one value")
 	}
 	return job.RetryOptions{AcceptMissing: body.AcceptMissing}, nil
@@ -119,8 +119,14 @@ func readBody(w http.ResponseWriter, r *http.Request, v any) error {
 	if err := dec.Decode(v); err != nil {
 		return fault.Wrap("admin.readBody", fault.Invalid, "", err, "the body is not the JSON that this request takes")
 	}
-	if dec.More() {
+	if more(dec) {
 		return invalid("the body holds more than one value")
 	}
 	return nil
+}
+
+// more reports whether anything but blanks follows the value that was read.
+func more(dec *json.Decoder) bool {
+	_, err := dec.Token()
+	return !errors.Is(err, io.EOF)
 }

@@ -15,12 +15,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/lethe-project/lethe/client"
+	"github.com/lethe-project/lethe/test/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // script is a transport that gives one answer after another, and keeps what was asked.
 type script struct {
@@ -132,6 +132,9 @@ func TestRetry(t *testing.T) {
 		{"retry after in seconds", get, answers{answer(503, "", "Retry-After", "7"), ok}, 2, 0, 7 * time.Second, 7 * time.Second},
 		{"retry after is clamped", get, answers{answer(429, "", "Retry-After", "86400"), ok}, 2, 0, time.Minute, time.Minute},
 		{"retry after of ages is clamped", get, answers{answer(503, "", "Retry-After", "99999999999"), ok}, 2, 0, time.Minute, time.Minute},
+		{"retry after as a date", get, answers{answer(503, "", "Retry-After", "Sat, 01 Jan 2000 00:00:07 GMT"), ok}, 2, 0, 7 * time.Second, 7 * time.Second},
+		{"a date of ages is clamped", get, answers{answer(503, "", "Retry-After", "Fri, 01 Jan 2100 00:00:00 GMT"), ok}, 2, 0, time.Minute, time.Minute},
+		{"a date that is over", get, answers{answer(503, "", "Retry-After", "Fri, 31 Dec 1999 23:59:59 GMT"), ok}, 2, 0, 100 * time.Millisecond, 200 * time.Millisecond},
 		{"retry after of nonsense", get, answers{answer(429, "", "Retry-After", "soon"), ok}, 2, 0, 100 * time.Millisecond, 200 * time.Millisecond},
 		{"negative retry after", get, answers{answer(429, "", "Retry-After", "-5"), ok}, 2, 0, 100 * time.Millisecond, 200 * time.Millisecond},
 		{"five requests are all", get, answers{answer(502, ""), answer(502, ""), answer(502, ""), answer(502, ""), answer(504, "")}, 5, 504, 1500 * time.Millisecond, 3 * time.Second},

@@ -30,7 +30,7 @@ func collect[T any](t *testing.T, seq func(func(T, error) bool)) []T {
 // TestDriveCalls holds each call to the API of the server.
 func TestDriveCalls(t *testing.T) {
 	t.Parallel()
-	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	at, five := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), int64(5)
 	const found = `{"name":"b","path":"/a/b","type":"file","size":3,"inode":7,"revision":2,"mtime":"2026-03-01T12:00:00Z","nlink":1,"mode":"0640","etag":"\"7-2\""}`
 	entry := client.Entry{Name: "b", Path: "/a/b", Type: client.FileType, Size: 3, Inode: 7, Revision: 2, MTime: at, NLink: 1, Mode: "0640", ETag: `"7-2"`}
 	type asked struct{ Line, Body, IfMatch, NoneMatch string }
@@ -150,8 +150,8 @@ func TestDriveCalls(t *testing.T) {
 		},
 		{
 			"trash", func(ctx context.Context, d client.Drive) (any, error) { return collect(t, d.Trash().List(ctx)), nil },
-			`{"trash":[{"id":"delete-7","kind":"TREE","path":"/a","inode":7,"state":"PENDING","restorable":true,"deletedBy":"eve","deletedAt":"2026-03-01T12:00:00Z","until":"2026-03-01T12:00:00Z"}],"nextCursor":null}`,
-			[]client.Trashed{{ID: "delete-7", Kind: "TREE", Path: "/a", Inode: 7, State: client.Pending, Restorable: true, DeletedBy: "eve", DeletedAt: at, Until: &at}},
+			`{"trash":[{"id":"delete-7","kind":"TREE","path":"/a","inode":7,"state":"PENDING","restorable":true,"size":null,"deletedBy":"eve","deletedAt":"2026-03-01T12:00:00Z","until":"2026-03-01T12:00:00Z"},{"id":"delete-6","kind":"FILE","size":5}],"nextCursor":null}`,
+			[]client.Trashed{{ID: "delete-7", Kind: "TREE", Path: "/a", Inode: 7, State: client.Pending, Restorable: true, DeletedBy: "eve", DeletedAt: at, Until: &at}, {ID: "delete-6", Kind: "FILE", Size: &five}},
 			asked{Line: "GET /v1/trash"},
 		},
 		{

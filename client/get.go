@@ -113,6 +113,7 @@ func (f *File) expected(resp *http.Response, ranged bool) error {
 	switch {
 	case resp.ContentLength < 0:
 		return fmt.Errorf("client: GET %s: the answer does not say how long it is", f.path)
+	case f.at == 0 && resp.StatusCode == http.StatusOK && resp.ContentLength == 0: // an empty file has no range
 	case ranged && resp.StatusCode != http.StatusPartialContent,
 		ranged && !strings.HasPrefix(resp.Header.Get("Content-Range"), "bytes "+strconv.FormatInt(f.at, 10)+"-"):
 		return fmt.Errorf("client: GET %s: asked for a range, the server answered %s with another", f.path, resp.Status)

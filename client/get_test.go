@@ -62,6 +62,8 @@ func TestGet(t *testing.T) {
 		{"broken five times", client.GetOptions{}, answers{part(200, whole, 0, 1), part(206, whole, 1, 1), part(206, whole, 2, 1), part(206, whole, 3, 1), part(206, whole, 4, 1)}, "01234", errAny, "bytes=4-9"},
 		{"another file meanwhile", client.GetOptions{}, answers{part(200, whole, 0, 3), answer(412, "")}, "012", errAny, "bytes=3-9"},
 		{"other bytes", client.GetOptions{}, answers{part(200, whole, 0, -1, "X-Lethe-Sha256", sumOf("x"))}, whole, client.ErrChecksum, ""},
+		{"a range of an empty file", client.GetOptions{Length: 3}, answers{part(200, "", 0, -1, "X-Lethe-Sha256", sumOf(""))}, "", nil, "bytes=0-2"},
+		{"a range behind an empty file", client.GetOptions{Offset: 2}, answers{part(200, "", 0, -1)}, "", errAny, "bytes=2-"},
 		{"a range that is ignored", client.GetOptions{Offset: 4}, answers{part(200, whole, 0, -1)}, "", errAny, "bytes=4-"},
 		{"another range", client.GetOptions{}, answers{part(200, whole, 0, 3), part(206, whole, 2, -1)}, "012", errAny, "bytes=3-9"},
 		{"not found", client.GetOptions{}, answers{answer(404, "")}, "", errAny, ""},

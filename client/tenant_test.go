@@ -100,3 +100,15 @@ func TestTenantCalls(t *testing.T) {
 		})
 	}
 }
+
+// TestTokenOfAFraction: a token that is to live for less than a second is none that lives for
+// ever.
+func TestTokenOfAFraction(t *testing.T) {
+	t.Parallel()
+	c := serving(t, func(http.ResponseWriter, *http.Request) { t.Error("the server was asked") })
+	for _, life := range []time.Duration{900 * time.Millisecond, 1500 * time.Millisecond, -time.Millisecond, -time.Hour} {
+		if _, _, err := c.Tokens("").Create(t.Context(), client.NewToken{Name: "x", Grants: []client.Grant{{Admin: true}}, ExpiresIn: life}); err == nil {
+			t.Errorf("a token of %v was made", life)
+		}
+	}
+}

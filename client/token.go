@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -60,6 +61,9 @@ func (t Tokens) Create(ctx context.Context, n NewToken) (token Token, text strin
 	var body struct {
 		Token
 		Text string `json:"token"`
+	}
+	if n.ExpiresIn < 0 || n.ExpiresIn%time.Second != 0 { // rounded down, a brief token would be one for ever
+		return token, "", fmt.Errorf("client: a token lives for whole seconds, not for %v", n.ExpiresIn)
 	}
 	_, err = t.c.do(ctx, request{
 		method: http.MethodPost, path: t.path, into: &body,

@@ -17,6 +17,7 @@ type Trashed struct {
 	State      JobState   `json:"state"`
 	Restorable bool       `json:"restorable"`
 	Partial    bool       `json:"partial"` // its deletion was begun and cancelled
+	Size       *int64     `json:"size"`    // of a file, in bytes; nil of a tree
 	DeletedBy  string     `json:"deletedBy"`
 	DeletedAt  time.Time  `json:"deletedAt"`
 	Until      *time.Time `json:"until"` // when it goes; nil: when somebody empties it
@@ -60,7 +61,7 @@ func (t Trash) Restore(ctx context.Context, id, to string) (r Restored, err erro
 	return r, err
 }
 
-// Empty has what id names deleted now, by the job of the same name. When an answer was lost
+// Empty has what id names deleted now, by the job of the same name, a paused one too. When an answer was lost
 // and it is not in the trash any more because it is gone, it was this call that did it.
 func (t Trash) Empty(ctx context.Context, id string) (after Trashed, err error) {
 	_, lost, err := t.c.tell(ctx, request{method: http.MethodDelete, path: trashPath + "/" + segment(id), into: &after})

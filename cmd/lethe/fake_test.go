@@ -43,6 +43,9 @@ func newFake(file string) *fake {
 	f.add("purge-6", client.Pending, `{}`, "d.ots")
 	f.add("purge-7", client.Running, `{}`, "users")
 
+	f.add("purge-8", client.Succeeded, `{"files":7,"bytes":70,"acceptedMissing":1,"directories":2,"leftovers":100000,"leftoversMore":true,"notes":["bucket b keeps versions"]}`, "logs")
+	f.add("purge-9", client.Succeeded, `{"files":1,"bytes":10,"leftovers":0,"leftoversUnknown":true}`, "logs")
+
 	f.get("/iceberg/v1/default/namespaces", f.namespaces)
 	f.get("/iceberg/v1/default/namespaces/shop", func(*http.Request) (any, error) {
 		return client.NamespaceInfo{Namespace: client.Namespace{"shop"}, Properties: map[string]string{"owner": "eve", "location": "file:///w/shop"}}, nil

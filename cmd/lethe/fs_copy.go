@@ -20,7 +20,7 @@ func (t *transfer) copyPath(from, dest string) {
 	case e.IsDir() && !t.flags.Recursive:
 		t.failed(from, errDirectory)
 	case dest == from || e.IsDir() && strings.HasPrefix(dest+"/", strings.TrimSuffix(from, "/")+"/"):
-		t.failed(from, errors.New("it cannot be copied into itself"))
+		t.failed(from, errIntoItself)
 	case e.IsDir():
 		t.copyDirectory(from, dest, e)
 	default:
@@ -28,10 +28,15 @@ func (t *transfer) copyPath(from, dest string) {
 	}
 }
 
+var errIntoItself = errors.New("it cannot be copied into itself")
+
 // copyDirectory makes the directory, one that is there being none the worse, and copies
-// what is in it.
+// what is in it. A link on the way may have led below what is copied: that would have no end.
 func (t *transfer) copyDirectory(from, dest string, e client.Entry) {
 	made, err := t.drive.Mkdir(t.ctx, dest, client.MkdirOptions{Parents: true, Mode: e.Permissions()})
+	if err == nil && strings.HasPrefix(made.Path+"/", from+"/") {
+		err = errIntoItself
+	}
 	if err != nil {
 		t.failed(from, err)
 		return

@@ -26,6 +26,12 @@ func (t *transfer) fetchPath(from, dest string) {
 		t.failed(from, errDirectory)
 		return
 	}
+	// A file takes the place of what is there: of a device, also behind a link such as
+	// /dev/stdout, that would be the end of it.
+	if there, err := os.Stat(dest); !e.IsDir() && err == nil && !there.Mode().IsRegular() && !there.IsDir() {
+		t.failed(dest, errNoFile)
+		return
+	}
 	// Everything is written through a root: nothing, neither a name that comes nor a link
 	// that is there, leads out of it.
 	dir, name := filepath.Split(filepath.Clean(dest))
@@ -54,6 +60,8 @@ func (t *transfer) fetchPath(from, dest string) {
 		f.file(from, name, e)
 	}
 }
+
+var errNoFile = errors.New("what is there is no file, and would be replaced by one")
 
 // fetch is a transfer into one local directory.
 type fetch struct {
@@ -131,6 +139,9 @@ func (f *fetch) write(ctx context.Context, source, name string, e client.Entry) 
 		return 0, err
 	}
 	defer file.Close()
+	if there, err := f.root.Lstat(name); err == nil && there.Mode().Type()&^fs.ModeSymlink != 0 && !there.IsDir() {
+		return 0, errNoFile
+	}
 	beside := filepath.Join(filepath.Dir(name), partial())
 	out, err := f.root.OpenFile(beside, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -67,6 +67,29 @@ func TestFollowedRemove(t *testing.T) {
 	}
 }
 
+// TestInterruptedRemove says what may have happened when the signal comes before any answer.
+func TestInterruptedRemove(t *testing.T) {
+	t.Setenv(tokenVariable, fakeToken)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/fs/t", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"path":"/t","type":"directory","inode":7,"etag":"\"7\""}`)
+	})
+	mux.HandleFunc("DELETE /v1/fs/t", func(_ http.ResponseWriter, r *http.Request) {
+		cancel(errInterrupted)
+		<-r.Context().Done()
+	})
+	srv := httptest.NewServer(mux)
+	defer srv.Close()
+	var out, err bytes.Buffer
+	code := run(ctx, []string{"fs", "rm", "-r", "/t", "--uri", srv.URL}, &console{out: &out, err: &err})
+	told := err.String()
+	if code != exitInterrupted || out.Len() > 0 || !strings.Contains(told, "If the server had accepted the delete, it goes on by itself: see lethe job ls --kind delete, and stop it with lethe job cancel.") {
+		t.Errorf("exit code %d\n%s%s", code, out.String(), told)
+	}
+}
+
 // TestServerGone ends a transfer when nobody answers any more, and does not try each file.
 func TestServerGone(t *testing.T) {
 	t.Setenv(tokenVariable, fakeToken)

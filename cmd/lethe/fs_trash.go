@@ -25,7 +25,7 @@ func (t *fsTrashListCmd) Run(ctx context.Context, c *console) error {
 	}
 	out := c.rows()
 	if !t.JSON {
-		out.add("ID", "TYPE", "STATE", "DELETED", "BY", "UNTIL", "PATH")
+		out.add("ID", "TYPE", "STATE", "SIZE", "DELETED", "BY", "UNTIL", "PATH")
 	}
 	for item, err := range drive.Trash().List(ctx) {
 		if err != nil {
@@ -37,18 +37,21 @@ func (t *fsTrashListCmd) Run(ctx context.Context, c *console) error {
 			}
 			continue
 		}
-		until := ""
+		until, bytes := "", "-"
 		if item.Until != nil {
 			until = moment(*item.Until)
 		}
-		out.add(item.ID, strings.ToLower(item.Kind), trashState(item), moment(item.DeletedAt), item.DeletedBy, until, item.Path)
+		if item.Size != nil {
+			bytes = size(*item.Size)
+		}
+		out.add(item.ID, strings.ToLower(item.Kind), trashState(item), bytes, moment(item.DeletedAt), item.DeletedBy, until, item.Path)
 	}
 	return out.flush()
 }
 
 func trashState(item client.Trashed) string {
 	switch {
-	case item.Restorable:
+	case item.Restorable && item.State != client.Failed:
 		return "restorable"
 	case item.Partial:
 		return "partial"

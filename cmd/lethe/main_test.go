@@ -72,7 +72,7 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 	pattern := regexp.MustCompile(args[1])
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-tick.C {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); <-tick.C {
 		raw, err := os.ReadFile(ts.MkAbs(args[0]))
 		if err == nil && pattern.Match(raw) {
 			return

@@ -65,7 +65,7 @@ func TestSDK(t *testing.T) {
 // followEvents sees what happens from the beginning, leaves, and goes on where it was.
 func followEvents(ctx context.Context, t *testing.T, drive client.Drive) {
 	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("the events did not come"))
+	ctx, cancel := context.WithTimeoutCause(ctx, 5*time.Minute, errors.New("the events did not come"))
 	defer cancel()
 	if _, err := drive.Mkdir(ctx, "/ev", client.MkdirOptions{}); err != nil {
 		t.Fatal(err)

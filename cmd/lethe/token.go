@@ -33,11 +33,11 @@ func (t *ofTenant) tokens() (client.Tokens, error) {
 
 type tokenCreateCmd struct {
 	ofTenant
-	Name      string        `arg:"" help:"What the token is for; its holder is called so in logs."`
-	Admin     bool          `name:"admin" help:"It may do everything in the tenant."`
-	Drive     []string      `name:"drive" sep:"none" help:"What it may do below a path of the drive: read, write, delete. May be given several times." placeholder:"PATH:ACTION,…"`
-	Warehouse []string      `name:"warehouse" sep:"none" help:"What it may do in a warehouse (* is each) or in a namespace of it: read, write, drop, purge. May be given several times." placeholder:"NAME[/NAMESPACE]:ACTION,…"`
-	ExpiresIn time.Duration `name:"expires-in" help:"How long it is good, such as 24h. Without it, until it is revoked." placeholder:"DURATION"`
+	Name      string         `arg:"" help:"What the token is for; its holder is called so in logs."`
+	Admin     bool           `name:"admin" help:"It may do everything in the tenant."`
+	Drive     []string       `name:"drive" sep:"none" help:"What it may do below a path of the drive: read, write, delete. May be given several times." placeholder:"PATH:ACTION,…"`
+	Warehouse []string       `name:"warehouse" sep:"none" help:"What it may do in a warehouse (* is each) or in a namespace of it: read, write, drop, purge. May be given several times." placeholder:"NAME[/NAMESPACE]:ACTION,…"`
+	ExpiresIn *time.Duration `name:"expires-in" help:"How long it is good, such as 24h. Without it, until it is revoked." placeholder:"DURATION"`
 }
 
 // Help shows grants.
@@ -118,14 +118,17 @@ func (t *tokenCreateCmd) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	if t.ExpiresIn < 0 || t.ExpiresIn%time.Second != 0 {
-		return usageError{errors.New("--expires-in is a number of whole seconds")}
+	n := client.NewToken{Name: t.Name, Grants: grants}
+	if t.ExpiresIn != nil { // 0 would be a token for ever
+		if n.ExpiresIn = *t.ExpiresIn; n.ExpiresIn <= 0 || n.ExpiresIn%time.Second != 0 {
+			return usageError{errors.New("--expires-in is a number of whole seconds, at least one")}
+		}
 	}
 	tokens, err := t.tokens()
 	if err != nil {
 		return err
 	}
-	token, text, err := tokens.Create(ctx, client.NewToken{Name: t.Name, Grants: grants, ExpiresIn: t.ExpiresIn})
+	token, text, err := tokens.Create(ctx, n)
 	switch {
 	case err != nil:
 		return t.hint(err)

@@ -36,6 +36,11 @@ func (d *Drive) Append(ctx context.Context, fs tree.FS, path string, opts Append
 	if _, err := parse(op, path); err != nil {
 		return Entry{}, err
 	}
+	// What can not work is refused before the body is read.
+	r, err := d.openFor(ctx, fs, path, opts)
+	if err != nil {
+		return Entry{}, err
+	}
 	if opts.SHA256 != "" {
 		opts.Body = &summed{r: opts.Body, sum: sha256.New(), want: opts.SHA256}
 	}
@@ -47,15 +52,23 @@ func (d *Drive) Append(ctx context.Context, fs tree.FS, path string, opts Append
 		return Entry{}, fault.Wrap(op, fault.Invalid, content.CodeBody, err, "the body ended too soon")
 	}
 	if len(head) > spool {
-		return d.append(ctx, fs, path, io.MultiReader(bytes.NewReader(head), opts.Body), opts)
+		if r, err = d.openFor(ctx, fs, path, opts); err != nil { // it may have come slowly
+			return Entry{}, err
+		}
+		return d.append(ctx, fs, r, io.MultiReader(bytes.NewReader(head), opts.Body), opts)
 	}
 	if opts.Size >= 0 && opts.Size != int64(len(head)) {
 		return Entry{}, fault.New(op, fault.Invalid, content.CodeSize, "the body has %d bytes, %d were announced", len(head), opts.Size)
 	}
 	opts.Size = int64(len(head))
 	var lost error
-	err = d.again(ctx, op, func() error {
-		e, lost = d.append(ctx, fs, path, bytes.NewReader(head), opts)
+	err = d.again(ctx, op, func() (err error) {
+		if lost != nil { // what was opened is not what is there
+			if r, err = d.openFor(ctx, fs, path, opts); err != nil {
+				return err
+			}
+		}
+		e, lost = d.append(ctx, fs, r, bytes.NewReader(head), opts)
 		if fault.Is(lost, CodeConcurrentChange) || fault.Is(lost, CodeFileChanged) {
 			return errors.Join(tree.ErrMoved, lost)
 		}
@@ -64,18 +77,20 @@ func (d *Drive) Append(ctx context.Context, fs tree.FS, path string, opts Append
 	return e, err
 }
 
-func (d *Drive) append(ctx context.Context, fs tree.FS, path string, body io.Reader, opts AppendOptions) (Entry, error) {
-	const op = "drive.Append"
+// openFor opens the file that is to be appended to, if it is the one that is meant.
+func (d *Drive) openFor(ctx context.Context, fs tree.FS, path string, opts AppendOptions) (*Reader, error) {
 	r, err := d.Open(ctx, fs, path)
-	if err != nil {
-		return Entry{}, err
+	if err == nil && opts.IfMatch != "" && !matches(opts.IfMatch, r.Entry.ETag()) {
+		err = unmet("drive.Append", "%s is %s now", r.Entry.Path, r.Entry.ETag())
 	}
+	return r, err
+}
+
+func (d *Drive) append(ctx context.Context, fs tree.FS, r *Reader, body io.Reader, opts AppendOptions) (Entry, error) {
+	const op = "drive.Append"
 	target, err := parse(op, r.Entry.Path)
 	if err != nil {
 		return Entry{}, err
-	}
-	if opts.IfMatch != "" && !matches(opts.IfMatch, r.Entry.ETag()) {
-		return Entry{}, unmet(op, "%s is %s now", target, r.Entry.ETag())
 	}
 	size := int64(-1)
 	if opts.Size >= 0 {

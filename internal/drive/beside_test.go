@@ -10,14 +10,11 @@ import (
 
 	"github.com/lethe-project/lethe/internal/drive"
 	"github.com/lethe-project/lethe/internal/fault"
+	"github.com/lethe-project/lethe/internal/sqldb/sqldbtest"
 )
 
-// patience is how long an operation that stands between two statements waits for the one
-// beside it. One that has not ended by then waits for a lock that the first one holds.
-const patience = 50 * time.Millisecond
-
-// beside runs first and, at its nth point, second. It returns false when first has fewer
-// points, and what became of both.
+// beside runs first and, at its nth point, second, until that has ended or waits for a lock
+// that first holds. It returns false when first has fewer points, and what became of both.
 func (r *room) beside(t *testing.T, op string, n int, first, second func(ctx context.Context) error) (reached bool, a, b error) {
 	t.Helper()
 	done := make(chan error, 1)
@@ -31,13 +28,7 @@ func (r *room) beside(t *testing.T, op string, n int, first, second func(ctx con
 		}
 		reached = true
 		go func() { done <- second(t.Context()) }()
-		timer := time.NewTimer(patience)
-		defer timer.Stop()
-		select {
-		case b = <-done:
-			done <- b
-		case <-timer.C:
-		}
+		sqldbtest.Blocked(t, r.db, 0, func() bool { return len(done) > 0 })
 		return nil
 	})
 	a = first(t.Context())
@@ -81,7 +72,7 @@ func remove(path string) func(r *room, dir string) func(ctx context.Context) err
 func removeAll(path string) func(r *room, dir string) func(ctx context.Context) error {
 	return func(r *room, dir string) func(ctx context.Context) error {
 		return func(ctx context.Context) error {
-			_, err := r.RemoveAll(ctx, one, dir+path, drive.RemoveAllOptions{Wait: 5 * time.Second})
+			_, err := r.RemoveAll(ctx, one, dir+path, drive.RemoveAllOptions{Wait: time.Minute})
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package drive_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -140,6 +141,15 @@ func TestCopy(t *testing.T) {
 		}
 		if n := r.bucket.Len(); n != 1 {
 			t.Errorf("%d objects for one content", n)
+		}
+		for i, mode := range []uint32{0, 0o400, 0o7777} {
+			to := fmt.Sprintf("/mode%d", i)
+			if _, err := r.Chmod(ctx, one, "/soft2", mode, drive.Change{}); err != nil {
+				t.Fatal(err)
+			}
+			if e, _, err := r.Copy(ctx, one, "/src", to, drive.CopyOptions{}); err != nil || e.Mode != mode {
+				t.Errorf("a copy of mode %o: %+v, %v", mode, e, err)
+			}
 		}
 		r.put(t, "/src", "changed")
 		if _, err := r.Remove(ctx, one, "/copy", drive.RemoveOptions{}); err != nil {

@@ -197,7 +197,7 @@ func TestEightClients(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *room) {
 		const clients, turns = 8, 40
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
 		var mu sync.Mutex
 		var busy, ok int

@@ -40,14 +40,14 @@ func (d *Drive) Copy(ctx context.Context, fs tree.FS, from, to string, opts Copy
 		}
 		switch src.node.Kind {
 		case tree.Directory:
-			return fault.New(op, fault.Unsupported, CodeCopyDirectory, "%s is a directory, and only files and symbolic links are copied", source)
+			return fault.New(op, fault.Unsupported, CodeCopyDirectory, "%s is a directory: copy what is in it, as lethe fs cp -r does", source)
 		case tree.Symlink:
 			e, err = d.copyLink(ctx, fs, src, target, opts.Actor)
 			created = true
 			return err
 		case tree.File:
 		}
-		want := placement{op: op, path: target, noReplace: opts.NoReplace, mode: src.node.Mode, actor: opts.Actor}
+		want := placement{op: op, path: target, noReplace: opts.NoReplace, actor: opts.Actor}
 		at, err := d.target(toTarget(ctx), fs, want)
 		if err != nil {
 			return err
@@ -59,7 +59,9 @@ func (d *Drive) Copy(ctx context.Context, fs tree.FS, from, to string, opts Copy
 			return d.content.Ref(ctx, tx, int64(fs), src.node.Content)
 		}}
 		if created = !at.found(); created {
-			e, err = d.create(ctx, fs, at, creation{op: op, leaf: fileNode(b, want.mode), bytes: &b, actor: opts.Actor})
+			leaf := fileNode(b, 0)
+			leaf.Mode = src.node.Mode // no bits at all are bits too
+			e, err = d.create(ctx, fs, at, creation{op: op, leaf: leaf, bytes: &b, actor: opts.Actor})
 		} else {
 			e, err = d.replace(ctx, fs, want, at, b)
 		}

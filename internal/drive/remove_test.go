@@ -160,8 +160,19 @@ func TestRemoveOfADirectoryInUse(t *testing.T) {
 					return err
 				}
 				close(held)
-				<-release
-				return nil
+				// A server ends the session of a transaction that is silent for long.
+				tick := time.NewTicker(time.Second)
+				defer tick.Stop()
+				for {
+					select {
+					case <-release:
+						return nil
+					case <-tick.C:
+						if err := r.tree.LockShared(ctx, tx, one, dir.Inode); err != nil {
+							return err
+						}
+					}
+				}
 			})
 		}()
 		<-held

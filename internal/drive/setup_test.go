@@ -9,8 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/lethe-project/lethe/internal/blob/mem"
 	"github.com/lethe-project/lethe/internal/drive"
 	"github.com/lethe-project/lethe/internal/drive/content"
@@ -21,9 +19,10 @@ import (
 	"github.com/lethe-project/lethe/internal/fault"
 	"github.com/lethe-project/lethe/internal/sqldb"
 	"github.com/lethe-project/lethe/internal/sqldb/sqldbtest"
+	"github.com/lethe-project/lethe/test/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // The drives of the tests: two tenants in one database.
 const (

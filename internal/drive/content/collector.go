@@ -9,6 +9,7 @@ import (
 
 	"github.com/lethe-project/lethe/internal/blob"
 	"github.com/lethe-project/lethe/internal/fault"
+	"github.com/lethe-project/lethe/internal/sqldb"
 )
 
 // CollectorConfig of a Collector; zero values mean the defaults.
@@ -66,7 +67,7 @@ func (c *Collector) Start() {
 	if c.stop != nil {
 		return
 	}
-	ctx, cancel := context.WithCancelCause(context.Background())
+	ctx, cancel := context.WithCancelCause(sqldb.Patient(context.Background()))
 	c.stop, c.done = cancel, make(chan struct{})
 	go c.run(ctx, c.done)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/lethe-project/lethe/internal/blob"
 	"github.com/lethe-project/lethe/internal/fault"
@@ -53,6 +54,10 @@ func (s *Store) Complete(ctx context.Context, fs int64, id string, opts Complete
 		err = errors.Join(err, joined.Close())
 	}
 	if err != nil {
+		// Whatever failed: where a twin was faster, what was asked for is done.
+		if now, lookErr := s.Upload(ctx, s.db, fs, id); lookErr == nil && now.State == Completed {
+			err = now.Ended()
+		}
 		return Pending{}, Upload{}, err
 	}
 	p.upload, p.Reserved = id, u.Size
@@ -115,12 +120,27 @@ func (s *Store) completeAtStore(ctx context.Context, u Upload, parts []Part, siz
 		err = fault.New("content.Complete", fault.Unprocessable, CodeChecksum, "the parts have the SHA-256 %s, not %s", sum, want)
 	}
 	if isCollected(err) {
-		s.condemn(ctx, u.fs, u.key) // the store may have completed it after it was deleted
+		if err = s.lost(ctx, u); isCollected(err) {
+			s.condemn(ctx, u.fs, u.key) // the store may have completed it after it was deleted
+		}
 	}
 	if err != nil {
 		return Pending{}, err
 	}
 	return Pending{ID: id, Size: size, SHA256: sum, fs: u.fs, key: u.key, parts: true}, nil
+}
+
+// lost tells why the task of an upload is not there to be pushed on: a twin has completed the
+// upload, and a content names the object, or a collector has it (ErrCollected).
+func (s *Store) lost(ctx context.Context, u Upload) error {
+	now, err := s.Upload(ctx, s.db, u.fs, u.ID)
+	switch {
+	case err == nil && now.State == Completed:
+		return now.Ended()
+	case err == nil || fault.Is(err, CodeNoSuchUpload):
+		return ErrCollected
+	}
+	return err
 }
 
 // joinAtStore completes the store's upload, reads the object back and returns its checksum.
@@ -138,18 +158,51 @@ func (s *Store) joinAtStore(ctx context.Context, store blob.Multiparter, u Uploa
 	if err := s.cfg.Step(ctx, "complete: joined"); err != nil {
 		return "", err
 	}
-	object, _, err := s.bucket.Open(ctx, u.key)
-	if blob.IsNotExist(err) {
-		return "", errAborted
-	}
+	object, err := s.openJoined(ctx, u)
 	if err != nil {
-		return "", ofStore("content.Complete", err)
+		return "", err
 	}
 	sum, err := readBack(object, parts)
 	if err := errors.Join(err, object.Close()); err != nil {
 		return "", ofStore("content.Complete", err)
 	}
 	return sum, nil
+}
+
+const (
+	joinTries = 5 // looks for an object that a twin may be making
+	joinPause = 200 * time.Millisecond
+)
+
+// openJoined opens what the parts became. While a twin completes the upload, a store may know
+// its parts no more, and the object not yet.
+func (s *Store) openJoined(ctx context.Context, u Upload) (io.ReadCloser, error) {
+	for try := 1; ; try++ {
+		object, _, err := s.bucket.Open(ctx, u.key)
+		if err == nil {
+			return object, nil
+		}
+		if !blob.IsNotExist(err) {
+			return nil, ofStore("content.Complete", err)
+		}
+		now, err := s.Upload(ctx, s.db, u.fs, u.ID)
+		if err == nil {
+			err = now.Ended()
+		}
+		if err == nil && try == joinTries {
+			err = errAborted
+		}
+		if err != nil {
+			return nil, err
+		}
+		pause := time.NewTimer(joinPause)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return nil, context.Cause(ctx)
+		}
+	}
 }
 
 // readBack proves that an object is made of the parts and returns its checksum.

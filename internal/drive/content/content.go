@@ -100,7 +100,7 @@ type Config struct {
 	Registerer prometheus.Registerer // nil registers nothing
 	Logger     *slog.Logger
 
-	// Step is called at the named steps of writes, uploads and the collector, outside of
+	// Step is called at the named steps of writes, uploads, scrubs and the collector, outside of
 	// transactions. An error of it ends the operation there, as a crash would: nothing is
 	// cleaned up. For tests.
 	Step func(ctx context.Context, step string) error

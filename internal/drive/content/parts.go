@@ -104,7 +104,8 @@ func (s *Store) PutPart(ctx context.Context, fs int64, id string, number int, so
 		err = fault.Wrap("content.PutPart", fault.Conflict, CodeUploadAborted, err, "the upload takes no parts any more")
 	}
 	err = b.outcome(ctx, "content.PutPart", err, late)
-	if err == nil {
+	stored := err == nil
+	if stored {
 		p.Size, p.SHA256 = b.size, b.sha256()
 		err = s.db.Tx(ctx, func(tx *sqldb.Tx) error { return s.namePart(ctx, tx, fs, id, p) })
 	}
@@ -114,8 +115,10 @@ func (s *Store) PutPart(ctx context.Context, fs int64, id string, number int, so
 	switch unknown := errors.Is(err, sqldb.ErrCommitUnknown); {
 	case p.key != "" && !unknown:
 		s.condemn(ctx, fs, p.key)
-	case u.key != "" && (fault.Is(err, CodeUploadAborted) || fault.Is(err, CodeNoSuchUpload)):
-		s.condemn(ctx, fs, u.key) // the part may have come after the store was told to forget them
+	case stored && u.key != "" && (fault.Is(err, CodeUploadAborted) || fault.Is(err, CodeNoSuchUpload)):
+		// The part may have come after the store was told to forget them. One that the store
+		// refused left nothing there, and what it is told of may be a Complete under way.
+		s.condemn(ctx, fs, u.key)
 	}
 	return Part{}, err
 }

@@ -37,9 +37,9 @@ const (
 	scrubPageSize = 500
 )
 
-// An object's key goes from a task to a part or a content in one transaction, so rows are
-// read in that order: what none of them named was named by none. The sum keeps PostgreSQL
-// from the primary key: by fs_id alone it is all of a drive.
+// An object's key goes from a task to a part or a content in one transaction, and from there
+// back to a task, so rows are read in that order: what none of them named was named by none.
+// The sum keeps PostgreSQL from the primary key: by fs_id alone it is all of a drive.
 const (
 	tasksNamed     sqldb.Statement = "SELECT object_key FROM file_gc_tasks {key} WHERE {on postgres}(fs_id, object_key) IN (SELECT ?::bigint, unnest(?::text[])){else}fs_id = ? AND object_key {in}{end}"
 	partsNamed     sqldb.Statement = "SELECT object_key FROM upload_parts {index:upload_parts_object} WHERE fs_id + 0 = ? AND object_key {in}"
@@ -123,19 +123,34 @@ func (s *Store) scrubPage(ctx context.Context, fs int64, page []blob.Info, befor
 			return 0, err
 		}
 		named = n // that of contents, which come last
+		if err := s.cfg.Step(ctx, "scrub: looked"); err != nil {
+			return 0, err
+		}
 	}
+	var strays sqldb.Strings
 	for _, o := range page {
-		if known[string(o.Key)] || !madeAt(o).Before(before) {
+		if !known[string(o.Key)] && madeAt(o).Before(before) {
+			strays = append(strays, string(o.Key))
+		}
+	}
+	if len(strays) == 0 {
+		return named, nil
+	}
+	if _, err := s.lookFor(ctx, tasksNamed, fs, strays, known); err != nil {
+		return 0, err
+	}
+	for _, key := range strays {
+		if known[key] { // let go meanwhile
 			continue
 		}
 		seen.Stray++
 		if len(seen.Samples) < maxStrays {
-			seen.Samples = append(seen.Samples, string(o.Key))
+			seen.Samples = append(seen.Samples, key)
 		}
 		if !queue {
 			continue
 		}
-		n, err := s.db.Exec(ctx, insertTask, fs, string(o.Key), 0, 0)
+		n, err := s.db.Exec(ctx, insertTask, fs, key, 0, 0)
 		if err != nil {
 			return 0, err
 		}

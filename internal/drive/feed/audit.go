@@ -2,6 +2,7 @@ package feed
 
 import (
 	"context"
+	"database/sql"
 	"time"
 
 	"github.com/lethe-project/lethe/internal/sqldb"
@@ -18,7 +19,12 @@ func (s *Store) DueAudits(ctx context.Context) ([]int64, error) {
 	return s.ids(ctx, s.sweeper, dueAudits, maxAudited)
 }
 
-// AuditDone makes the next full audit of a drive due after an interval.
+// AuditDone makes the next full audit of a drive due after an interval; fault.NotFound when
+// the drive was dropped meanwhile.
 func (s *Store) AuditDone(ctx context.Context, tx *sqldb.Tx, fs int64, interval time.Duration) error {
-	return exactly(1)(tx.Exec(ctx, postpone, interval.Milliseconds(), fs))
+	n, err := tx.Exec(ctx, postpone, interval.Milliseconds(), fs)
+	if err == nil && n == 0 {
+		err = noDrive("feed.AuditDone", sql.ErrNoRows)
+	}
+	return err
 }

@@ -2,6 +2,8 @@ package feed
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/lethe-project/lethe/internal/fault"
@@ -38,17 +40,24 @@ type Event struct {
 }
 
 const (
+	eventValues                 = "(?, 0, ?, ?, ?, ?, ?, ?, ?, ?, {now})"
 	insertEvent sqldb.Statement = `INSERT INTO fs_events (fs_id, seq, kind, parent_id, name, inode_id, revision, path, from_path, actor, created_at)
-		VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?, ?, {now})`
+		VALUES ` + eventValues
 	selectEvents sqldb.Statement = `SELECT seq, kind, parent_id, name, inode_id, revision, path, from_path, actor, created_at
 		FROM fs_events WHERE fs_id = ? AND seq > ? ORDER BY seq LIMIT ?`
 	selectBounds sqldb.Statement = "SELECT oldest_seq, next_seq FROM usage_total WHERE fs_id = ?"
 )
 
-// Publish records events inside the transaction that makes them true.
+// Publish records events inside the transaction that makes them true, as many at once as the
+// engine takes: one write may make two thousand directories on its way.
 func (s *Store) Publish(ctx context.Context, tx *sqldb.Tx, fs int64, events ...Event) error {
-	for _, e := range events {
-		if _, err := tx.Exec(ctx, insertEvent, fs, string(e.Kind), e.Parent, e.Name, e.Inode, e.Revision, e.Path, e.From, e.Actor); err != nil {
+	for part := range slices.Chunk(events, tx.Dialect().MaxInsert) {
+		var args []any
+		for _, e := range part {
+			args = append(args, fs, string(e.Kind), e.Parent, e.Name, e.Inode, e.Revision, e.Path, e.From, e.Actor)
+		}
+		all := insertEvent + sqldb.Statement(strings.Repeat(", "+eventValues, len(part)-1))
+		if _, err := tx.Exec(ctx, all, args...); err != nil {
 			return err
 		}
 	}

@@ -8,15 +8,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/lethe-project/lethe/internal/drive/feed"
 	"github.com/lethe-project/lethe/internal/fault"
 	"github.com/lethe-project/lethe/internal/sqldb"
 	"github.com/lethe-project/lethe/internal/sqldb/sqldbtest"
+	"github.com/lethe-project/lethe/test/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 const one, two = 7, 8 // the drives of every test
 
@@ -378,6 +378,10 @@ func TestAudits(t *testing.T) {
 		if due, err := s.DueAudits(t.Context()); err != nil || len(due) != 1 || due[0] != two {
 			t.Fatalf("due: %v, %v", due, err)
 		}
+		err := db.Tx(t.Context(), func(tx *sqldb.Tx) error { return s.AuditDone(t.Context(), tx, 99, time.Hour) })
+		if !fault.Is(err, feed.CodeNoSuchDrive) {
+			t.Errorf("of no drive: %v", err)
+		}
 	})
 }
 
@@ -387,7 +391,7 @@ func TestSequencer(t *testing.T) {
 		q := s.StartSequencer(t.Context())
 		defer q.Stop()
 		publish(t, db, s, one, "a")
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		for {
 			if list, _ := names(t, s, one, 0); len(list) == 1 {

@@ -199,7 +199,7 @@ const pruneEvery = 60
 
 // StartSequencer begins to fold every interval, until Stop.
 func (s *Store) StartSequencer(ctx context.Context) *Sequencer {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ctx, cancel := context.WithCancel(sqldb.Patient(context.WithoutCancel(ctx)))
 	q := &Sequencer{store: s, stop: cancel}
 	q.done.Go(func() { q.run(ctx) })
 	return q

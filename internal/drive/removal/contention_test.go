@@ -1,17 +1,18 @@
 package removal_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/lethe-project/lethe/internal/drive"
 	"github.com/lethe-project/lethe/internal/drive/removal"
 	"github.com/lethe-project/lethe/internal/drive/tree"
 	"github.com/lethe-project/lethe/internal/fault"
@@ -20,8 +21,8 @@ import (
 )
 
 // watched is a removal whose metrics and log can be read.
-func (w *world) watched(change func(*removal.Config)) (*removal.Removal, *prometheus.Registry, *bytes.Buffer) {
-	reg, log := prometheus.NewRegistry(), &bytes.Buffer{}
+func (w *world) watched(change func(*removal.Config)) (*removal.Removal, *prometheus.Registry, *lines) {
+	reg, log := prometheus.NewRegistry(), &lines{}
 	m := w.with(func(c *removal.Config) {
 		c.Registerer, c.Logger = reg, slog.New(slog.NewTextHandler(log, nil))
 		if change != nil {
@@ -29,6 +30,41 @@ func (w *world) watched(change func(*removal.Config)) (*removal.Removal, *promet
 		}
 	})
 	return m, reg, log
+}
+
+// lines is a log that is read while a sweep may still write to it: a request that waited for
+// one goes on as soon as the row says that it has ended.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write adds a line.
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// String is the log so far.
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// await waits for n lines that hold a text.
+func (l *lines) await(t *testing.T, n int, text string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), forEver)
+	defer cancel()
+	for strings.Count(l.String(), text) < n {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("not %d times %q in\n%s", n, text, l)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
 }
 
 func wantMetrics(t *testing.T, reg *prometheus.Registry, lines ...string) {
@@ -84,6 +120,7 @@ func TestMetricsAndLog(t *testing.T) {
 		if res.State != job.Succeeded || res.Counts.Nodes() != 25+9+1 {
 			t.Errorf("result %+v", res)
 		}
+		log.await(t, 2, "msg=delete ")
 		wantMetrics(t, reg,
 			"lethe_delete_dir_recursive_nodes_deleted_total 37", "lethe_delete_dir_recursive_lift_tx_total 1", "lethe_delete_dir_recursive_batches_total 4",
 			"lethe_delete_dir_recursive_orphans_total 0", "lethe_delete_dir_recursive_batch_retries_total 0", "lethe_delete_dir_recursive_incomplete_total quantum 0",
@@ -291,5 +328,36 @@ func TestLargeShapes(t *testing.T) {
 			w.wantEmpty()
 			w.check()
 		}
+	})
+}
+
+// TestRenamedChain deletes a chain of 5,000 directories that no path is long enough for:
+// five chains were renamed into each other.
+func TestRenamedChain(t *testing.T) {
+	t.Parallel()
+	each(t, removal.Config{}, func(t *testing.T, w *world) {
+		const chains, depth = 5, 1000
+		down := strings.Repeat("/d", depth-1)
+		for c := range chains {
+			w.put(fmt.Sprintf("/c%d%s/f", c, down))
+		}
+		for c := chains - 1; c > 0; c-- {
+			_, err := w.drive.Rename(t.Context(), w.fs, fmt.Sprintf("/c%d", c), fmt.Sprintf("/c%d%s/c", c-1, down), drive.RenameOptions{})
+			must(t, err)
+		}
+		w.put("/keep")
+		req := w.request("/c0")
+		req.DryRun = true
+		counted, err := w.removal.RemoveAll(t.Context(), req)
+		must(t, err)
+		id := w.detach("/c0")
+		w.sweep(id)
+		if got := w.job(id).Counts; got.Directories != chains*depth || got.Files != chains || counted.Counts.Nodes() != got.Nodes() || counted.Counts.Bytes != got.Bytes {
+			t.Errorf("counted %+v, deleted %+v", counted.Counts, got)
+		}
+		w.wantPaths("/keep")
+		w.removeAll("/keep")
+		w.wantEmpty()
+		w.check()
 	})
 }

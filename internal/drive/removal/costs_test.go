@@ -60,7 +60,7 @@ func TestCosts(t *testing.T) {
 			{"flat", names("f", 20_000), 0, 14},
 			{"250 x 10", wide(250, 10), 0, 0},
 			{"1,000 x 10", wide(1000, 10), 0, 0},
-			{"chain", chainOf(300, 10), 20, 0},
+			{"chain", chainOf(1000, 10), 40, 0},
 		} {
 			statements, transactions, nodes := w.measure("/"+strings.ReplaceAll(tc.name, " ", ""), tc.paths)
 			t.Logf("%s: %d nodes, %d statements, %d transactions", tc.name, nodes, statements, transactions)

@@ -47,11 +47,7 @@ func (m *Removal) count(ctx context.Context, fs tree.FS, node tree.Node, limit i
 // tree that is written to meanwhile is counted as it was somewhere in between.
 func (m *Removal) dryRun(ctx context.Context, fs tree.FS, node tree.Node) (counts Counts, more bool, err error) {
 	if node.Kind != tree.Directory {
-		counts.Files = 1
-		if node.NLink <= 1 {
-			counts.Bytes = node.Size
-		}
-		return counts, false, nil
+		return Counts{Files: 1, Bytes: frees(node)}, false, nil
 	}
 	var bytes int64
 	left := map[tree.Inode]int64{} // names that were not met yet, of files with several
@@ -76,4 +72,12 @@ func (m *Removal) dryRun(ctx context.Context, fs tree.FS, node tree.Node) (count
 	})
 	counts.Bytes = bytes
 	return counts, more, err
+}
+
+// frees is how many bytes go with the name of a file.
+func frees(node tree.Node) int64 {
+	if node.NLink > 1 {
+		return 0
+	}
+	return node.Size
 }

@@ -42,7 +42,7 @@ func (m *Removal) detach(ctx context.Context, req Request) (id job.ID, node tree
 			return err
 		}
 		return m.mark(ctx, tx, req.FS)
-	}, m.confirm(req, &id))
+	}, m.confirm(req, &node.Parent, &id))
 	return id, node, err
 }
 
@@ -58,9 +58,14 @@ func (m *Removal) toTrash(ctx context.Context, tx *sqldb.Tx, kind JobKind, req R
 	return id, m.tree.Move(ctx, tx, req.FS, node, tree.Trash, entryName(id))
 }
 
-// confirm reads an ambiguous commit back by the job that the operation made.
-func (m *Removal) confirm(req Request, id *job.ID) sqldb.Option {
+// confirm reads an ambiguous commit back by the job that the operation made. A row that is
+// not committed yet keeps nobody waiting on every engine; the directory that the operation
+// held does.
+func (m *Removal) confirm(req Request, parent *tree.Inode, id *job.ID) sqldb.Option {
 	return sqldb.Confirm(func(ctx context.Context, tx *sqldb.Tx) (bool, error) {
+		if _, err := m.tree.LockDirectories(ctx, tx, req.FS, []tree.Inode{*parent}); err != nil {
+			return false, err
+		}
 		row, found, err := m.jobs.FindByRequest(ctx, tx, req.operation)
 		if found {
 			*id = row.ID

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -37,10 +38,7 @@ type party struct {
 	stood bool
 }
 
-const (
-	patience = 250 * time.Millisecond // after it, who does not go on is waiting for a lock
-	forEver  = 60 * time.Second
-)
+const forEver = 2 * time.Minute
 
 // begin starts an operation and returns when it stands at the nth passing of a point, has
 // ended, or waits for somebody.
@@ -57,13 +55,36 @@ func (w *world) begin(point string, nth int, without string, op func(p *party) e
 		p.err = op(p)
 	}()
 	w.t.Cleanup(func() { p.goOn(); <-p.done })
-	select {
-	case <-p.reached:
-		p.stood = true
-	case <-p.done:
-	case <-time.After(patience):
-	}
+	w.blocked(p, func() bool {
+		select {
+		case <-p.reached:
+			p.stood = true
+			return true
+		default:
+			return closed(p.done)
+		}
+	})
 	return p
+}
+
+// blocked waits until a party came where it was to come, or waits for a lock.
+func (w *world) blocked(p *party, came func() bool) bool {
+	w.t.Helper()
+	w.waiting = slices.DeleteFunc(w.waiting, func(o *party) bool { return o == p || closed(o.done) })
+	if !sqldbtest.Blocked(w.t, w.db, len(w.waiting), came) {
+		return false
+	}
+	w.waiting = append(w.waiting, p)
+	return true
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 func (p *party) pass(point string) {
@@ -92,16 +113,10 @@ func (p *party) goOnTo(point string) {
 // goOn lets the operation pass its point.
 func (p *party) goOn() { p.open.Do(func() { close(p.release) }) }
 
-// ended reports whether the operation ends within a moment.
-func (p *party) ended() bool { return p.endedWithin(patience) }
-
-func (p *party) endedWithin(d time.Duration) bool {
-	select {
-	case <-p.done:
-		return true
-	case <-time.After(d):
-		return false
-	}
+// ended reports whether the operation ends, rather than wait for somebody.
+func (p *party) ended() bool {
+	p.w.t.Helper()
+	return !p.w.blocked(p, func() bool { return closed(p.done) })
 }
 
 // end lets the operation go on to its end.
@@ -254,7 +269,7 @@ func TestInterleavings(t *testing.T) {
 			t.Parallel()
 			base := newWorld(t, server, removal.Config{BatchSize: 50})
 			for i, sc := range scenarios {
-				t.Run(sc.name, func(t *testing.T) { // one after the other: who waits is told by the clock
+				t.Run(sc.name, func(t *testing.T) { // one after the other: who waits is told by how many do
 					r := &race{world: base.beside(t, i+1), without: sc.without}
 					r.putIn(r.other, "/A/B/x", false)
 					sc.run(r)

@@ -40,15 +40,17 @@ type Job struct {
 	OriginParent tree.Inode
 	OriginName   string
 	RestoredAt   int64 // milliseconds since the Unix epoch, 0 if it was not
+	Size         int64 // of a file that is not gone, in bytes; -1 of a tree, and where nobody noted it
 	Counts       Counts
 }
 
 // Partial reports whether a sweep began and was cancelled: some of the tree is gone.
 func (j Job) Partial() bool { return j.State == job.Cancelled && j.LeaseEpoch > 0 }
 
-// Restorable reports whether everything is still there and may come back.
+// Restorable reports whether everything is still there and may come back. That goes for a
+// file that could not be deleted too.
 func (j Job) Restorable() bool {
-	return j.RestoredAt == 0 && j.LeaseEpoch == 0 && (j.State == job.Pending || j.State == job.Cancelled)
+	return j.RestoredAt == 0 && j.LeaseEpoch == 0 && (j.State == job.Pending || j.State == job.Cancelled || j.State == job.Failed)
 }
 
 // Counts is what a delete took away, kept in its row.
@@ -142,8 +144,12 @@ type newJob struct {
 }
 
 func (m *Removal) insertJob(ctx context.Context, tx *sqldb.Tx, n newJob) (job.ID, error) {
+	var progress json.RawMessage
+	if n.node.Kind == tree.File || n.node.Kind == tree.Symlink {
+		progress = sizeProgress(n.node.Size)
+	}
 	return m.jobs.Insert(ctx, tx, job.New{
-		RequestID: n.operation, CreatedBy: n.actor, Delay: n.delay,
+		RequestID: n.operation, CreatedBy: n.actor, Delay: n.delay, Progress: progress,
 		Extra: []job.Extra{
 			{Column: "fs_id", Value: int64(n.fs)},
 			{Column: "kind", Value: string(n.kind)},
@@ -175,6 +181,7 @@ func scanJob(from interface{ Scan(dest ...any) error }) (j Job, err error) {
 	if err == nil && json.Unmarshal(j.Progress, &j.Counts) != nil {
 		j.Counts = Counts{} // not written by this version: the sweep counts anew
 	}
+	j.Size = sizeIn(progress)
 	return j, err
 }
 
@@ -235,6 +242,7 @@ func (m *Removal) Cancel(ctx context.Context, fs tree.FS, id job.ID) (Job, error
 
 // Retry begins a FAILED or CANCELLED delete again.
 func (m *Removal) Retry(ctx context.Context, fs tree.FS, id job.ID) (Job, error) {
+	defer m.wake() // of a file, which the runner does not know
 	return m.control(ctx, fs, id, func() error { _, err := m.jobs.Retry(ctx, id, job.RetryOptions{}); return err })
 }
 

@@ -20,7 +20,7 @@ type loop struct {
 
 // Start begins to work on jobs.
 func (m *Removal) Start() {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(sqldb.Patient(context.Background()))
 	m.loop.cancel = cancel
 	m.runner.Start()
 	m.audits.Start()

@@ -71,7 +71,9 @@ func (m *Removal) Log(ctx context.Context, req Request, res Result, err error) {
 	switch {
 	case fault.Is(err, CodeNotEmpty):
 		outcome = "not_empty"
-	case err != nil:
+	case fault.Is(err, CodeDeleteIncomplete):
+		outcome = "incomplete"
+	case err != nil, res.State == job.Failed:
 		outcome = "error"
 	case res.Job != 0 && res.State == job.Succeeded:
 		return

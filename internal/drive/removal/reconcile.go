@@ -231,7 +231,13 @@ func (m *Removal) endPass(ctx context.Context, l job.Lease, a *audit) error {
 			return nil // a drive without an account of its usage
 		}
 		return err
-	})
+	}, sqldb.Confirm(func(ctx context.Context, tx *sqldb.Tx) (bool, error) {
+		err := m.marks.Fence(ctx, tx, l)
+		if errors.Is(err, job.ErrLeaseLost) { // the epoch was ours, so this ended it
+			return true, nil
+		}
+		return false, err
+	}))
 	if err != nil {
 		return err
 	}

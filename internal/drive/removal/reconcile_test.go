@@ -2,8 +2,10 @@ package removal_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -220,6 +222,43 @@ func TestReconcilePageFails(t *testing.T) {
 }
 
 // TestMarks is when a drive is looked at.
+// losing is a run that loses the answer to the first commit after a save.
+type losing struct {
+	*run
+	w *world
+}
+
+func (l losing) Save(ctx context.Context, p job.Point, progress any) error {
+	err := l.run.Save(ctx, p, progress)
+	l.w.lose.Store(1)
+	return err
+}
+
+// A pass whose last commit went unanswered, as when its server stops at that moment, knows
+// that it has ended: nobody tries to end it again.
+func TestEndOfAPassWhoseAnswerWasLost(t *testing.T) {
+	t.Parallel()
+	each(t, removal.Config{ReconcileInterval: time.Hour}, func(t *testing.T, w *world) {
+		w.put("/a/x", "/b/x")
+		w.removeAll("/a")
+		id, _, _, _ := w.markOf(w.fs)
+		for _, want := range []string{"PENDING", ""} { // with a delete meanwhile, and without
+			w.exec(1, "UPDATE delete_reconcile_pending SET available_at = 0 WHERE id = ?", int64(id))
+			r := w.claim(w.removal.Marks(), id)
+			if want != "" {
+				w.removeAll("/b")
+			}
+			err := w.removal.Reconcile(t.Context(), losing{r, w})
+			if lost := w.lose.Swap(0) < 1; !lost || !errors.Is(err, job.ErrEnded) {
+				t.Errorf("an answer was lost: %t; the pass ended with %v", lost, err)
+			}
+			if _, state, _, _ := w.markOf(w.fs); state != want {
+				t.Errorf("the mark is %q, want %q", state, want)
+			}
+		}
+	})
+}
+
 func TestMarks(t *testing.T) {
 	t.Parallel()
 	each(t, removal.Config{ReconcileInterval: time.Hour}, func(t *testing.T, w *world) {
@@ -386,6 +425,64 @@ func TestScrub(t *testing.T) {
 		must(t, err)
 		if seen.Stray != 1 {
 			t.Errorf("a content that forgot its object: %+v", seen)
+		}
+	})
+}
+
+// dump is every row of every table that a delete or a reconcile writes.
+func (w *world) dump() (rows []string) {
+	w.t.Helper()
+	for _, table := range []string{
+		"file_nodes", "inodes", "contents", "file_tags", "file_gc_tasks", "drive_delete_job", "delete_reconcile_pending",
+		"usage_total", "usage_delta", "fs_events", "uploads", "upload_parts",
+	} {
+		rows = append(rows, w.dumpOf(table)...)
+	}
+	slices.Sort(rows)
+	return rows
+}
+
+func (w *world) dumpOf(table string) (rows []string) {
+	w.t.Helper()
+	read, err := w.db.Query(w.t.Context(), sqldb.Statement("SELECT * FROM "+table))
+	must(w.t, err)
+	defer func() { must(w.t, read.Close()) }()
+	columns, err := read.Columns()
+	must(w.t, err)
+	for read.Next() {
+		values := make([]sql.NullString, len(columns))
+		dest := make([]any, len(columns))
+		for i := range values {
+			dest[i] = &values[i]
+		}
+		must(w.t, read.Scan(dest...))
+		rows = append(rows, fmt.Sprint(table, values))
+	}
+	must(w.t, read.Err())
+	return rows
+}
+
+// A look at a damaged drive changes no row of it, nor of another, and counts as what it is.
+func TestDryReconcileChangesNothing(t *testing.T) {
+	t.Parallel()
+	each(t, removal.Config{BatchSize: 2}, func(t *testing.T, w *world) {
+		w.put("/keep/a")
+		w.putIn(w.other, "/keep/a", false)
+		want := w.damage()
+		m, reg, _ := w.watched(nil)
+		before := w.dump()
+		found, err := m.DryReconcile(t.Context(), w.fs)
+		must(t, err)
+		if diff := cmp.Diff(want, found); diff != "" {
+			t.Errorf("found (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(before, w.dump()); diff != "" {
+			t.Errorf("rows (-before +after):\n%s", diff)
+		}
+		for class, n := range want {
+			wantMetrics(t, reg,
+				fmt.Sprintf("lethe_delete_reconcile_orphans_found_total dry_run %s %d", class, n),
+				fmt.Sprintf("lethe_delete_reconcile_orphans_found_total repair %s 0", class))
 		}
 	})
 }

@@ -52,6 +52,9 @@ func (m *Removal) RemoveAll(ctx context.Context, req Request) (res Result, err e
 	req.operation = uuid.NewString()
 	defer func() {
 		res.Path, res.Elapsed = req.Path.String(), time.Since(began)
+		if errors.Is(err, ErrDeleteIncomplete) {
+			m.metrics.incomplete.WithLabelValues("lock_wait").Inc()
+		}
 		if !req.DryRun {
 			m.Log(ctx, req, res, err)
 		}
@@ -137,6 +140,7 @@ func (m *Removal) tryFast(ctx context.Context, req Request, node tree.Node, res 
 
 // removeFile is the plain delete of a file or symbolic link.
 func (m *Removal) removeFile(ctx context.Context, req Request, res Result) (Result, error) {
+	var parent tree.Inode
 	err := m.again(ctx, func() error {
 		return m.db.Tx(ctx, func(tx *sqldb.Tx) error {
 			res.Job = 0
@@ -151,7 +155,10 @@ func (m *Removal) removeFile(ctx context.Context, req Request, res Result) (Resu
 			if err := m.tree.LockShared(ctx, tx, req.FS, node.Parent); err != nil {
 				return err
 			}
-			res.Inode = node.Inode
+			if node, err = m.stillMatches(ctx, tx, req, node); err != nil {
+				return err
+			}
+			res.Inode, parent = node.Inode, node.Parent
 			freed, id, err := m.removeFileIn(ctx, tx, req, node)
 			if err != nil {
 				return err
@@ -160,7 +167,7 @@ func (m *Removal) removeFile(ctx context.Context, req Request, res Result) (Resu
 			return m.feed.Publish(ctx, tx, int64(req.FS), feed.Event{
 				Kind: feed.Remove, Parent: int64(node.Parent), Name: node.Name, Inode: int64(node.Inode), Revision: node.Revision, Path: req.Path.String(), Actor: req.Actor,
 			})
-		}, m.confirmFile(req, &res))
+		}, m.confirmFile(req, &parent, &res))
 	})
 	res.Plain, res.State = true, job.Succeeded
 	if res.Job != 0 {
@@ -169,10 +176,29 @@ func (m *Removal) removeFile(ctx context.Context, req Request, res Result) (Resu
 	return res, err
 }
 
+// stillMatches locks a file for a request with a condition, and asks it again: the revision
+// that was read may be an old one.
+func (m *Removal) stillMatches(ctx context.Context, tx *sqldb.Tx, req Request, node tree.Node) (tree.Node, error) {
+	if req.Match == nil {
+		return node, nil
+	}
+	held, err := m.tree.LockFiles(ctx, tx, req.FS, []tree.Inode{node.Inode})
+	switch {
+	case err != nil:
+		return node, err
+	case len(held) == 0:
+		return node, tree.ErrMoved
+	case !req.Match(held[0]):
+		return node, unmatched(req)
+	}
+	held[0].Parent, held[0].Name = node.Parent, node.Name
+	return held[0], nil
+}
+
 // confirmFile reads back a plain delete: by its job, or by the dentry that is not there.
-func (m *Removal) confirmFile(req Request, res *Result) sqldb.Option {
+func (m *Removal) confirmFile(req Request, parent *tree.Inode, res *Result) sqldb.Option {
 	if m.cfg.TrashRetention > 0 {
-		return m.confirm(req, &res.Job)
+		return m.confirm(req, parent, &res.Job)
 	}
 	return sqldb.Confirm(func(ctx context.Context, tx *sqldb.Tx) (bool, error) {
 		if _, err := m.tree.LockFiles(ctx, tx, req.FS, []tree.Inode{res.Inode}); err != nil { // waits for one that is being decided
@@ -184,8 +210,8 @@ func (m *Removal) confirmFile(req Request, res *Result) sqldb.Option {
 }
 
 // RemoveFile is the step that takes one name of a file or symbolic link away, whose parent
-// the transaction holds: into the trash if there is one (then the job's id is not 0), else
-// with all it owns. The event is the caller's.
+// the transaction holds: into the trash if there is one (then the job's id is not 0, and
+// Freed is what will be), else with all it owns. The event is the caller's.
 func (m *Removal) RemoveFile(ctx context.Context, tx *sqldb.Tx, fs tree.FS, node tree.Node, path tree.Path, actor string) (Freed, job.ID, error) {
 	return m.removeFileIn(ctx, tx, Request{FS: fs, Path: path, Actor: actor, operation: uuid.NewString()}, node)
 }
@@ -193,7 +219,7 @@ func (m *Removal) RemoveFile(ctx context.Context, tx *sqldb.Tx, fs tree.FS, node
 func (m *Removal) removeFileIn(ctx context.Context, tx *sqldb.Tx, req Request, node tree.Node) (Freed, job.ID, error) {
 	if m.cfg.TrashRetention > 0 {
 		id, err := m.toTrash(ctx, tx, FileJob, req, node)
-		return Freed{}, id, err
+		return Freed{Bytes: frees(node)}, id, err
 	}
 	if err := m.tree.RemoveDentry(ctx, tx, req.FS, node); err != nil {
 		return Freed{}, 0, err
@@ -211,11 +237,15 @@ func (m *Removal) target(ctx context.Context, r sqldb.Reader, req Request) (tree
 	case !at.Exists():
 		return at, noSuchPath(req)
 	case req.Match != nil && !req.Match(at.Last()):
-		return at, fault.New("removal.RemoveAll", fault.Precondition, CodePrecondition, "%s is not what If-Match names", req.Path)
+		return at, unmatched(req)
 	case req.meant != 0 && at.Last().Inode != req.meant:
 		return at, noSuchPath(req)
 	}
 	return at, nil
+}
+
+func unmatched(req Request) error {
+	return fault.New("removal.RemoveAll", fault.Precondition, CodePrecondition, "%s is not what If-Match names", req.Path)
 }
 
 func noSuchPath(req Request) error {

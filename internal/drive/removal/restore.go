@@ -11,14 +11,16 @@ import (
 	"github.com/lethe-project/lethe/internal/sqldb"
 )
 
-const restoreJob sqldb.Statement = `UPDATE drive_delete_job SET state = 'CANCELLED', phase = 'RESTORED', restored_at = {now}, heartbeat_at = NULL, updated_at = {now}
-	WHERE id = ? AND fs_id + 0 = ? AND lease_epoch = 0 AND restored_at IS NULL AND NULLIF(state, '') IN ('PENDING', 'CANCELLED')`
+const restoreJob sqldb.Statement = `UPDATE drive_delete_job SET state = 'CANCELLED', phase = 'RESTORED', restored_at = {now}, heartbeat_at = NULL, paused = 0, acked_at = NULL, updated_at = {now}
+	WHERE id = ? AND fs_id + 0 = ? AND lease_epoch = 0 AND restored_at IS NULL AND NULLIF(state, '') IN ('PENDING', 'CANCELLED', 'FAILED')`
 
 // Restored is where a restore put what it found.
 type Restored struct {
 	Job   Job
 	Path  tree.Path
 	Inode tree.Inode
+
+	dir tree.Inode // that it is in
 }
 
 // Restore brings a tree or file back, to where it was deleted, or to the path of to if
@@ -34,6 +36,7 @@ func (m *Removal) Restore(ctx context.Context, fs tree.FS, id job.ID, to *tree.P
 	if err != nil {
 		return Restored{}, err
 	}
+	m.tree.TouchDirectory(ctx, fs, back.dir)
 	return back, nil
 }
 
@@ -87,7 +90,7 @@ func (m *Removal) restore(ctx context.Context, tx *sqldb.Tx, fs tree.FS, id job.
 		return back, err
 	}
 	j, err = m.jobOf(ctx, tx, fs, id)
-	return Restored{Job: j, Path: path, Inode: j.Root}, err
+	return Restored{Job: j, Path: path, Inode: j.Root, dir: parent}, err
 }
 
 // standing says in words why a job's tree cannot come back.

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/lethe-project/lethe/internal/blob"
 	"github.com/lethe-project/lethe/internal/blob/mem"
@@ -28,9 +27,10 @@ import (
 	"github.com/lethe-project/lethe/internal/job/jobtest"
 	"github.com/lethe-project/lethe/internal/sqldb"
 	"github.com/lethe-project/lethe/internal/sqldb/sqldbtest"
+	"github.com/lethe-project/lethe/test/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 var owners = []sqldb.Migrations{tree.Migrations, content.Migrations, feed.Migrations, removal.Migrations}
 
@@ -51,6 +51,8 @@ type world struct {
 	drive   *drive.Drive
 	removal *removal.Removal
 	cfg     removal.Config
+
+	waiting []*party // for a lock, when they were last looked at
 }
 
 // each runs fn in a world on every engine.
@@ -100,7 +102,7 @@ func (w *world) createDrives() {
 func (w *world) beside(t *testing.T, n int) *world {
 	t.Helper()
 	v := *w
-	v.t, v.fs, v.other = t, w.fs+tree.FS(10*n), w.other+tree.FS(10*n)
+	v.t, v.fs, v.other, v.waiting = t, w.fs+tree.FS(10*n), w.other+tree.FS(10*n), nil
 	v.createDrives()
 	return &v
 }
@@ -127,7 +129,7 @@ func startRemoval(t *testing.T, m *removal.Removal) {
 	t.Helper()
 	m.Start()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
 		if err := m.Stop(ctx); err != nil {
 			t.Errorf("stop: %v", err)
@@ -275,7 +277,7 @@ func path(t *testing.T, text string) tree.Path {
 
 func (w *world) request(p string) removal.Request {
 	w.t.Helper()
-	return removal.Request{FS: w.fs, Path: path(w.t, p), Actor: "test", Wait: 30 * time.Second}
+	return removal.Request{FS: w.fs, Path: path(w.t, p), Actor: "test", Wait: 5 * time.Minute}
 }
 
 // removeAll deletes a path of our drive and expects it done.
@@ -361,14 +363,7 @@ func (w *world) check() {
 	}
 	known := map[string]bool{}
 	for _, q := range []sqldb.Statement{"SELECT object_key FROM contents WHERE object_key IS NOT NULL", "SELECT object_key FROM file_gc_tasks"} {
-		rows, err := w.db.Query(w.t.Context(), q)
-		must(w.t, err)
-		for rows.Next() {
-			var key string
-			must(w.t, rows.Scan(&key))
-			known[key] = true
-		}
-		must(w.t, errors.Join(rows.Err(), rows.Close()))
+		w.keys(q, known)
 	}
 	must(w.t, w.bucket.List(w.t.Context(), "", func(o blob.Info) error {
 		if !known[string(o.Key)] {
@@ -376,6 +371,20 @@ func (w *world) check() {
 		}
 		return nil
 	}))
+}
+
+// keys notes the keys of objects that a query finds.
+func (w *world) keys(q sqldb.Statement, known map[string]bool) {
+	w.t.Helper()
+	rows, err := w.db.Query(w.t.Context(), q)
+	must(w.t, err)
+	defer func() { must(w.t, rows.Close()) }()
+	for rows.Next() {
+		var key string
+		must(w.t, rows.Scan(&key))
+		known[key] = true
+	}
+	must(w.t, rows.Err())
 }
 
 // rows counts the rows of a table in a drive.

@@ -88,7 +88,7 @@ func (w *world) top() (out []string) {
 // settle waits until the trash is empty.
 func (w *world) settle() {
 	w.t.Helper()
-	limit := time.After(2 * time.Minute)
+	limit := time.After(5 * time.Minute)
 	for {
 		list, _, err := w.removal.Trash(w.t.Context(), w.fs, 0, 100)
 		must(w.t, err)

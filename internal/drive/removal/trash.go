@@ -3,9 +3,6 @@ package removal
 import (
 	"cmp"
 	"context"
-	"database/sql"
-	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/lethe-project/lethe/internal/drive/tree"
@@ -38,11 +35,11 @@ func (m *Removal) Trash(ctx context.Context, fs tree.FS, before job.ID, limit in
 	return slices.DeleteFunc(list, func(j Job) bool { return j.RestoredAt != 0 }), next, nil
 }
 
-const dueNow sqldb.Statement = `UPDATE drive_delete_job SET available_at = {now}, updated_at = {now}
-	WHERE id = ? AND NULLIF(state, '') = 'PENDING' AND restored_at IS NULL`
+const dueNow sqldb.Statement = `UPDATE drive_delete_job SET available_at = {now}, paused = 0, updated_at = {now}
+	WHERE id = ? AND restored_at IS NULL AND (NULLIF(state, '') = 'PENDING' OR (NULLIF(state, '') = 'RUNNING' AND paused = 1))`
 
-// Empty lets one job go on now: what lies in the trash is due, a cancelled or failed delete
-// begins again. What was restored, or has gone, is fault.Conflict.
+// Empty lets one job go on now: what lies in the trash is due, a paused delete is resumed, a
+// cancelled or failed one begins again. What was restored, or has gone, is fault.Conflict.
 func (m *Removal) Empty(ctx context.Context, fs tree.FS, id job.ID) (Job, error) {
 	return m.control(ctx, fs, id, func() error {
 		n, err := m.db.Exec(ctx, dueNow, int64(id))
@@ -65,38 +62,46 @@ func (m *Removal) Empty(ctx context.Context, fs tree.FS, id job.ID) (Job, error)
 	})
 }
 
-const dueNowAll sqldb.Statement = `UPDATE drive_delete_job {key} SET available_at = {now}, updated_at = {now}
-	WHERE id {in} AND fs_id + 0 = ? AND NULLIF(state, '') = 'PENDING' AND available_at > {now} AND restored_at IS NULL`
+// The same of a page of the trash. What ended begins again as job.Store.Retry has it.
+const (
+	dueNowAll sqldb.Statement = `UPDATE drive_delete_job {key} SET available_at = {now}, paused = 0, updated_at = {now}
+	WHERE id {in} AND fs_id + 0 = ? AND restored_at IS NULL
+	AND ((NULLIF(state, '') = 'PENDING' AND available_at > {now}) OR (NULLIF(state, '') IN ('PENDING', 'RUNNING') AND paused = 1))`
+	beginAgainAll sqldb.Statement = `UPDATE drive_delete_job {key} SET state = 'PENDING', attempts = 0, stale_reclaims = 0, outage_since = NULL, acked_at = NULL,
+	cancel_requested_at = NULL, {q:cursor} = '', available_at = {now}, updated_at = {now}
+	WHERE id {in} AND fs_id + 0 = ? AND restored_at IS NULL AND NULLIF(state, '') IN ('FAILED', 'CANCELLED')`
+)
 
-// EmptyAll is Empty of everything in a drive's trash, and returns how many jobs that were.
-func (m *Removal) EmptyAll(ctx context.Context, fs tree.FS) (n int, err error) {
+// EmptyAll is Empty of all in a drive's trash whose path may says yes to (nil: of
+// everything), and returns how many jobs that were. It reads the trash in pages and writes
+// two statements for each, however much of a page it is about; what was written stays
+// when a later page fails.
+func (m *Removal) EmptyAll(ctx context.Context, fs tree.FS, may func(path string) bool) (n int, err error) {
 	defer m.wake()
 	for before := job.ID(0); ; {
 		list, next, err := m.Trash(ctx, fs, before, min(m.batch, m.db.Dialect().MaxList))
 		if err != nil {
 			return n, err
 		}
-		var waiting sqldb.IDs
-		for _, j := range list {
-			switch j.State {
-			case job.Pending:
-				waiting = append(waiting, int64(j.ID))
+		var waiting, ended sqldb.IDs
+		for _, j := range slices.Backward(list) { // ascending, as locks are taken
+			if may != nil && !may(j.Path) {
 				continue
-			case job.Running: // it is going already
-				continue
-			case job.Failed, job.Cancelled, job.Succeeded:
 			}
-			switch _, err := m.Empty(ctx, fs, j.ID); fault.KindOf(err) {
-			case fault.Conflict, fault.NotFound: // that one was restored, or went, meanwhile
-			default:
-				if err != nil {
-					return n, err
-				}
-				n++
+			if j.State.Ended() {
+				ended = append(ended, int64(j.ID))
+			} else {
+				waiting = append(waiting, int64(j.ID))
 			}
 		}
-		if len(waiting) > 0 {
-			hit, err := m.db.Exec(ctx, dueNowAll, waiting, int64(fs))
+		for _, part := range []struct {
+			write sqldb.Statement
+			ids   sqldb.IDs
+		}{{dueNowAll, waiting}, {beginAgainAll, ended}} {
+			if len(part.ids) == 0 {
+				continue
+			}
+			hit, err := m.db.Exec(ctx, part.write, part.ids, int64(fs))
 			if err != nil {
 				return n, err
 			}
@@ -107,134 +112,4 @@ func (m *Removal) EmptyAll(ctx context.Context, fs tree.FS) (n int, err error) {
 		}
 		before = next
 	}
-}
-
-// Files of the trash have no lease: the transaction that makes their rows SUCCEEDED
-// removes them, and a restore is decided by the same rows. Where ids are given, state and
-// kind are asked in a way that no index answers: planners take that of states while few rows
-// seem to have one.
-const (
-	dueFiles sqldb.Statement = `SELECT id, fs_id, root_inode FROM drive_delete_job WHERE kind = 'FILE' AND state = 'PENDING' AND available_at <= (SELECT {now}) AND paused = 0
-		ORDER BY available_at LIMIT ?`
-	holdFiles sqldb.Statement = `SELECT id, root_inode FROM drive_delete_job {key} WHERE id {in} AND NULLIF(kind, '') = 'FILE' AND NULLIF(state, '') = 'PENDING' AND paused = 0 ORDER BY id {for update}`
-	failFile  sqldb.Statement = `UPDATE drive_delete_job SET state = 'FAILED', last_error = ?, updated_at = {now} WHERE id = ? AND NULLIF(kind, '') = 'FILE' AND NULLIF(state, '') = 'PENDING'`
-	endFiles  sqldb.Statement = `UPDATE drive_delete_job {key} SET state = 'SUCCEEDED', progress = ?, updated_at = {now} WHERE id {in} AND NULLIF(kind, '') = 'FILE' AND NULLIF(state, '') = 'PENDING'`
-)
-
-// SweepFiles deletes files of the trash that are due, a batch at once, until none is left.
-// It returns how many they were.
-func (m *Removal) SweepFiles(ctx context.Context) (total int, err error) {
-	for {
-		due, fs, err := m.dueFiles(ctx)
-		if err != nil || len(due) == 0 {
-			return total, err
-		}
-		n, err := m.fileBatch(ctx, fs, due)
-		if errors.Is(err, errDamaged) || errors.Is(err, ErrDeleteIncomplete) {
-			n, err = m.oneByOne(ctx, fs, due) // so that one does not hold up the rest
-		}
-		total += n
-		if err != nil {
-			return total, fmt.Errorf("removal: files of the trash: %w", err)
-		}
-	}
-}
-
-func (m *Removal) fileBatch(ctx context.Context, fs tree.FS, due sqldb.IDs) (n int, err error) {
-	err = m.again(ctx, func() error {
-		return m.sweeper.Tx(ctx, func(tx *sqldb.Tx) (err error) {
-			n, err = m.endFiles(ctx, tx, fs, due)
-			return err
-		})
-	})
-	if err != nil {
-		return 0, err
-	}
-	m.metrics.nodes.Add(float64(n))
-	return n, nil
-}
-
-// oneByOne makes what cannot go FAILED, where people see it.
-func (m *Removal) oneByOne(ctx context.Context, fs tree.FS, due sqldb.IDs) (total int, err error) {
-	for _, id := range due {
-		n, err := m.fileBatch(ctx, fs, sqldb.IDs{id})
-		total += n
-		if errors.Is(err, errDamaged) {
-			m.log.ErrorContext(ctx, "file of the trash not deleted", "job", m.jobs.Name(job.ID(id)), "fs", int64(fs), "error", err)
-			m.metrics.failed.Inc()
-			_, err = m.sweeper.Exec(ctx, failFile, err.Error(), id)
-		}
-		if err != nil {
-			return total, err
-		}
-	}
-	return total, nil
-}
-
-// dueFiles reads the oldest due rows, of one drive.
-func (m *Removal) dueFiles(ctx context.Context) (due sqldb.IDs, fs tree.FS, err error) {
-	rows, err := m.sweeper.Query(ctx, dueFiles, min(m.batch, m.db.Dialect().MaxList))
-	if err != nil {
-		return nil, 0, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var id, of, root int64
-		if err := rows.Scan(&id, &of, &root); err != nil {
-			return nil, 0, err
-		}
-		if fs == 0 {
-			fs = tree.FS(of)
-		}
-		if tree.FS(of) == fs {
-			due = append(due, id)
-		}
-	}
-	slices.Sort(due)
-	return due, fs, rows.Err()
-}
-
-// endFiles is one batch: those that are still PENDING under the lock.
-func (m *Removal) endFiles(ctx context.Context, tx *sqldb.Tx, fs tree.FS, due sqldb.IDs) (int, error) {
-	var ids sqldb.IDs
-	var names []string
-	counts := map[tree.Inode]int64{}
-	rows, err := tx.Query(ctx, holdFiles, due)
-	if err != nil {
-		return 0, err
-	}
-	err = eachRow(rows, func(rows *sql.Rows) error {
-		var id int64
-		var root tree.Inode
-		err := rows.Scan(&id, &root)
-		ids, names = append(ids, id), append(names, entryName(job.ID(id)))
-		counts[root]++
-		return err
-	})
-	if err != nil || len(ids) == 0 {
-		return 0, err
-	}
-	if err := exactly(len(ids), m.cfg.lax)(tx.Exec(ctx, endFiles, string(Counts{Files: 1, Transactions: 1}.json()), ids)); err != nil {
-		return 0, err
-	}
-	if err := m.step(ctx, "trash.ended"); err != nil {
-		return 0, err
-	}
-	if err := exactly(len(ids), m.cfg.lax)(m.tree.DeleteTrashed(ctx, tx, fs, names)); err != nil {
-		return 0, err
-	}
-	if _, err := m.Unlink(ctx, tx, fs, counts); err != nil {
-		return 0, err
-	}
-	return len(ids), m.mark(ctx, tx, fs)
-}
-
-func eachRow(rows *sql.Rows, fn func(*sql.Rows) error) (err error) {
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		if err := fn(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
 }

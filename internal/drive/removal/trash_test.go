@@ -109,7 +109,7 @@ func TestTrash(t *testing.T) {
 		w.drop("/t")
 		w.drop("/f")
 		w.drop("/g")
-		n, err := w.removal.EmptyAll(ctx, w.fs)
+		n, err := w.removal.EmptyAll(ctx, w.fs, nil)
 		if n != 3 || err != nil {
 			t.Errorf("%d jobs let go, %v", n, err)
 		}
@@ -252,7 +252,7 @@ func TestDamagedFile(t *testing.T) {
 		bad := w.inode("/b")
 		ids := []job.ID{w.drop("/a"), w.drop("/b"), w.drop("/c")}
 		w.exec(1, "UPDATE inodes SET nlink = 0 WHERE fs_id = ? AND inode_id = ?", int64(w.fs), int64(bad))
-		_, err := w.removal.EmptyAll(t.Context(), w.fs)
+		_, err := w.removal.EmptyAll(t.Context(), w.fs, nil)
 		must(t, err)
 		n, err := w.removal.SweepFiles(t.Context())
 		if n != 2 || err != nil {

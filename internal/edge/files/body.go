@@ -37,7 +37,8 @@ func (e *edge) decode(c *call, v any) error {
 		return nil
 	case err != nil:
 		return fault.Wrap("files.decode", fault.Invalid, "", err, "the body is not the JSON that this request takes")
-	case dec.More():
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) { // More would take a closing bracket for the end
 		return invalid("the body holds more than one value")
 	}
 	return nil

@@ -2,6 +2,7 @@ package files
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,11 +31,46 @@ func (c *call) noneMatch() (bool, error) {
 // account would change what it was to protect.
 func (c *call) refuse(names ...string) error {
 	for _, name := range names {
-		if c.r.Header.Get(name) != "" {
+		if header(c.r.Header, name) != "" {
 			return invalid("this request takes no %s", name)
 		}
 	}
 	return nil
+}
+
+// taken are the parameters of changes that have any.
+var taken = map[string][]string{
+	"PUT /v1/fs/{path...}":    {"mode"},
+	"POST /v1/fs/{path...}":   {"op"},
+	"DELETE /v1/fs/{path...}": {"recursive", "dry-run"},
+	"POST /v1/reconcile":      {"dry-run"},
+	"POST /v1/scrub":          {"repair"},
+}
+
+// understood refuses a change that says what its route does not know: a parameter that is
+// misspelt (dryrun=true), or belongs to another method (a PUT with op=append), would make it
+// another change, and so would a condition that nobody looks at.
+func (c *call) understood(rt route) error {
+	if rt.method == http.MethodGet || rt.method == http.MethodHead {
+		return nil
+	}
+	for name, values := range c.query {
+		if !slices.Contains(taken[rt.method+" "+rt.pattern], name) {
+			return invalid("this request takes no parameter %q", name)
+		}
+		if len(values) > 1 {
+			return invalid("the parameter %q is given %d times", name, len(values))
+		}
+	}
+	for _, name := range []string{"If-Match", "If-None-Match"} {
+		if c.r.Header.Values(name) != nil && strings.Trim(header(c.r.Header, name), ", ") == "" {
+			return invalid("%s is there, and empty", name)
+		}
+	}
+	if strings.HasPrefix(rt.pattern, "/v1/fs/") || strings.HasSuffix(rt.pattern, "/complete") {
+		return c.refuse("If-Unmodified-Since")
+	}
+	return c.refuse("If-Unmodified-Since", "If-Match", "If-None-Match")
 }
 
 // replaced turns a taken name into the condition that If-None-Match: * stated.

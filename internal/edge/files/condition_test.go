@@ -33,6 +33,8 @@ func TestConditions(t *testing.T) {
 		{"PUT", "/d/f", "new", 400, []string{"If-Unmodified-Since", past}},
 		{"PUT", "/d/f", "new", 412, []string{"If-Match", "W/" + etag}},
 		{"PUT", "/d/f", "new", 412, []string{"If-None-Match", "*"}},
+		{"PUT", "/d/f", "new", 400, []string{"If-None-Match", ""}},
+		{"PUT", "/d/f", "new", 400, []string{"If-Match", ", "}}, // of a variable that was not set
 		{"PUT", "/d/f", "new", 400, []string{"If-None-Match", etag}},
 		{"DELETE", "/d/f", "", 400, []string{"If-Unmodified-Since", past}},
 		{"DELETE", "/d/f", "", 400, []string{"If-None-Match", "*"}},
@@ -56,7 +58,22 @@ func TestConditions(t *testing.T) {
 			t.Errorf("%s with %q: %d, want %d: %s", a.what, c.header, a.status, c.status, a.body)
 		}
 	}
+	var up struct{ ID string }
 	b.do("POST", "/v1/uploads", `{"path":"/d/u"}`, "If-None-Match", "*").want(400)
+	b.do("POST", "/v1/uploads", `{"path":"/d/u"}`).want(201).decode(&up)
+	for _, c := range [][2]string{
+		{"PUT", "/v1/uploads/" + up.ID + "/parts/1"},
+		{"DELETE", "/v1/uploads/" + up.ID},
+		{"POST", "/v1/trash/delete-1/restore"},
+		{"DELETE", "/v1/trash/delete-1"},
+		{"DELETE", "/v1/trash"},
+		{"POST", "/v1/reconcile"},
+		{"POST", "/v1/check"},
+	} {
+		for _, name := range []string{"If-Match", "If-None-Match", "If-Unmodified-Since"} {
+			b.do(c[0], c[1], "", name, "*").want(400)
+		}
+	}
 	b.do("GET", "/v1/fs/d/f", "").want(200).text("text")
 	if got := strings.Join(b.names("/"), " ") + ": " + strings.Join(b.names("/d"), " "); got != "d: f g" {
 		t.Errorf("the tree is %s", got)
@@ -65,6 +82,33 @@ func TestConditions(t *testing.T) {
 		t.Errorf("allowed: %s", got)
 	}
 	b.do("GET", "/v1/trash?cursor=delete-x", "").want(400, "InvalidCursor")
+}
+
+// TestParameters: a change that is asked for with a parameter which it does not take is none.
+func TestParameters(t *testing.T) {
+	t.Parallel()
+	b := open(t, options{})
+	b.put("/d/f", "text")
+	for _, c := range []struct{ method, target, body string }{
+		{"PUT", "/v1/fs/d/f?op=append", "more"}, // what curl -T sends
+		{"PUT", "/v1/fs/d/f?mod=600", "new"},
+		{"PUT", "/v1/fs/d/f?mode=600&mode=644", "new"},
+		{"POST", "/v1/fs/d/f?op=copy&to=/d/g", `{"to":"/d/h"}`},
+		{"POST", "/v1/fs/d/f?op=append&op=chmod", "more"},
+		{"DELETE", "/v1/fs/d?recursive=true&dryrun=true", ""},
+		{"DELETE", "/v1/fs/d?recursive=true&dry-run=true&dry-run=false", ""},
+		{"DELETE", "/v1/fs/d/f?dry_run", ""},
+		{"POST", "/v1/reconcile?dryrun=true", ""},
+		{"POST", "/v1/scrub?dry-run=true", ""},
+		{"DELETE", "/v1/trash?path=/d", ""},
+		{"POST", "/v1/uploads?path=/d/u", `{"path":"/d/v"}`},
+	} {
+		b.do(c.method, c.target, c.body).want(400, "Invalid")
+	}
+	b.do("GET", "/v1/fs/d/f?nothing=of-ours", "").want(200).text("text")
+	if got := strings.Join(b.names("/d"), " "); got != "f" {
+		t.Errorf("/d holds %s", got)
+	}
 }
 
 // TestAppendChecksum: what is appended is compared with what the client says of it.
@@ -87,7 +131,7 @@ func TestAppendChecksum(t *testing.T) {
 // TestPanicBehindTheStatus: an answer that has begun is broken off, not continued as another.
 func TestPanicBehindTheStatus(t *testing.T) {
 	t.Parallel()
-	b := open(t, options{heartbeat: time.Millisecond, still: func(*http.Request) error { panic("of the test") }})
+	b := open(t, options{recheck: time.Millisecond, still: func(*http.Request) error { panic("of the test") }})
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.server.URL+"/v1/events", nil)
 	if err != nil {
 		t.Fatal(err)

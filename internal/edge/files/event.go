@@ -124,7 +124,7 @@ func (s *stream) run(ctx context.Context) error {
 		return nil //nolint:nilerr // the client hung up
 	}
 	for {
-		if s.edge.Still != nil && time.Since(asked) >= s.edge.Heartbeat {
+		if s.edge.Still != nil && time.Since(asked) >= s.edge.Recheck {
 			if fault.KindOf(s.edge.Still(s.call.r)) == fault.Unauthenticated {
 				return nil // the client comes back, and is told
 			}

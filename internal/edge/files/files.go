@@ -48,6 +48,7 @@ type Config struct {
 	Routed    func(r *http.Request, route string)
 	Idle      time.Duration // 1 m, how long a body may bring nothing, or a reader take nothing
 	Heartbeat time.Duration // 15 s, between comments of a quiet event stream
+	Recheck   time.Duration // 2 s, how long an event stream goes on before Still is asked again
 	MaxBody   int64         // 2 MiB, bytes of a JSON body: 10,000 parts with checksums fit
 	Logger    *slog.Logger  // nil discards
 }
@@ -64,6 +65,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Heartbeat <= 0 {
 		c.Heartbeat = 15 * time.Second
+	}
+	if c.Recheck <= 0 {
+		c.Recheck = 2 * time.Second
 	}
 	if c.MaxBody <= 0 {
 		c.MaxBody = 2 << 20
@@ -206,10 +210,8 @@ func (e *edge) dispatch(c *call) error {
 			c.vars = append(c.vars, decoded)
 		}
 		e.routed(c, rt)
-		if rt.method != http.MethodGet && rt.method != http.MethodHead {
-			if err := c.refuse("If-Unmodified-Since"); err != nil {
-				return err
-			}
+		if err := c.understood(rt); err != nil {
+			return err
 		}
 		return rt.handle(e, c)
 	}

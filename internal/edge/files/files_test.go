@@ -100,7 +100,7 @@ func TestHead(t *testing.T) {
 	for _, text := range []string{"", "tiny", "larger than that"} {
 		path := "/v1/fs/f" + strconv.Itoa(len(text)) + ".txt"
 		b.do("PUT", path, text).want(201)
-		for _, h := range [][]string{nil, {"If-None-Match", "*"}} {
+		for _, h := range [][]string{nil, {"If-None-Match", "*"}, {"If-Match", `"0-0"`}} {
 			get, head := b.do("GET", path, "", h...), b.do("HEAD", path, "", h...)
 			get.header.Del("Date")
 			head.header.Del("Date")
@@ -157,8 +157,9 @@ func TestRanges(t *testing.T) {
 	}
 	b := open(t, options{})
 	b.put("/empty", "")
-	b.do("GET", "/v1/fs/empty", "", "Range", "bytes=0-").want(416)
-	b.do("GET", "/v1/fs/empty", "").want(200).text("")
+	for _, spec := range []string{"bytes=0-", "bytes=0-99", "bytes=-5", ""} {
+		b.do("GET", "/v1/fs/empty", "", "Range", spec).want(200).text("")
+	}
 }
 
 func TestPaths(t *testing.T) {
@@ -266,6 +267,8 @@ func TestOperations(t *testing.T) {
 		{"a mode that is none", "/d/four", "chmod", `{"mode":"999"}`, 400},
 		{"no mode", "/d/four", "chmod", `{}`, 400},
 		{"two values", "/d/x", "mkdir", `{}{}`, 400},
+		{"a brace too many", "/d/x", "mkdir", `{}}`, 400},
+		{"a bracket too many", "/d/x", "mkdir", `{}]`, 400},
 		{"append to a directory", "/d", "append", "x", 409},
 		{"append to nothing", "/nothing", "append", "x", 404},
 	} {
@@ -458,87 +461,10 @@ func TestTrash(t *testing.T) {
 	b.do("DELETE", "/v1/trash", "").want(202)
 }
 
-// TestTwoTenants walks the table of routes: the same paths are other files, and a token of
-// a prefix sees only what lies below it.
-func TestTwoTenants(t *testing.T) {
-	t.Parallel()
-	b := open(t, options{})
-	b.put("/mine/f", "ann's")
-	b.put("/theirs/f", "secret")
-	b.by("bob").put("/mine/f", "bob's")
-	b.do("GET", "/v1/fs/mine/f", "").text("ann's")
-	b.by("bob").do("GET", "/v1/fs/mine/f", "").text("bob's")
-	b.by("bob").do("GET", "/v1/fs/theirs/f", "").want(404)
-	var up struct{ ID string }
-	b.do("POST", "/v1/uploads", `{"path":"/theirs/up"}`).want(201).decode(&up)
-	for _, c := range []struct {
-		method, target, body string
-	}{
-		{"GET", "/v1/fs/theirs/f?stat", ""},
-		{"GET", "/v1/fs/theirs?list", ""},
-		{"GET", "/v1/fs/?list", ""},
-		{"GET", "/v1/fs/theirs/f?tags", ""},
-		{"GET", "/v1/fs/theirs/f", ""},
-		{"HEAD", "/v1/fs/theirs/f", ""},
-		{"PUT", "/v1/fs/theirs/f", "x"},
-		{"PUT", "/v1/fs/mine2", "x"},
-		{"POST", "/v1/fs/theirs/f?op=append", "x"},
-		{"POST", "/v1/fs/theirs/f?op=chmod", `{"mode":"0600"}`},
-		{"POST", "/v1/fs/theirs/f?op=tag", `{"set":{"a":"b"}}`},
-		{"POST", "/v1/fs/theirs/d?op=mkdir", ""},
-		{"POST", "/v1/fs/theirs/s?op=symlink", `{"target":"x"}`},
-		{"POST", "/v1/fs/theirs/f?op=copy", `{"to":"/mine/g"}`},
-		{"POST", "/v1/fs/mine/f?op=copy", `{"to":"/theirs/g"}`},
-		{"POST", "/v1/fs/theirs/f?op=rename", `{"to":"/mine/g"}`},
-		{"POST", "/v1/fs/mine/f?op=rename", `{"to":"/theirs/g"}`},
-		{"POST", "/v1/fs/theirs/f?op=link", `{"to":"/mine/g"}`},
-		{"POST", "/v1/fs/mine/f?op=link", `{"to":"/theirs/g"}`},
-		{"DELETE", "/v1/fs/theirs/f", ""},
-		{"DELETE", "/v1/fs/theirs?recursive=true", ""},
-		{"POST", "/v1/uploads", `{"path":"/theirs/x"}`},
-		{"POST", "/v1/check", ""},
-		{"POST", "/v1/reconcile", ""},
-		{"POST", "/v1/scrub", ""},
-		{"GET", "/v1/usage", ""},
-		{"GET", "/v1/events?path=/theirs", ""},
-	} {
-		for _, caller := range []string{"scoped", "catalog"} {
-			a := b.by(caller).do(c.method, c.target, c.body)
-			if a.status != 403 {
-				t.Errorf("%s: %s %s: %d: %s", caller, c.method, c.target, a.status, a.body)
-			}
-			if strings.Contains(string(a.body), "secret") {
-				t.Errorf("%s: %s shows the file", c.method, c.target)
-			}
-		}
-	}
-	// An upload elsewhere is not there.
-	for _, c := range [][2]string{{"GET", ""}, {"DELETE", ""}, {"PUT", "/parts/1"}, {"POST", "/complete"}} {
-		b.by("scoped").do(c[0], "/v1/uploads/"+up.ID+c[1], "").want(404)
-		b.by("bob").do(c[0], "/v1/uploads/"+up.ID+c[1], "").want(404)
-	}
-	if a := b.by("scoped").do("GET", "/v1/uploads", "").want(200); strings.Contains(string(a.body), up.ID) {
-		t.Error("the upload is listed")
-	}
-	// A symbolic link leads nowhere that the token does not.
-	b.do("POST", "/v1/fs/mine/out?op=symlink", `{"target":"/theirs/f"}`).want(201)
-	b.do("POST", "/v1/fs/mine/dir?op=symlink", `{"target":"../theirs"}`).want(201)
-	for _, target := range []string{"/v1/fs/mine/out", "/v1/fs/mine/dir/f", "/v1/fs/mine/out?stat", "/v1/fs/mine/dir?list"} {
-		if a := b.by("scoped").do("GET", target, ""); a.status != 403 {
-			t.Errorf("through the link %s: %d: %s", target, a.status, a.body)
-		}
-	}
-	b.by("scoped").do("PUT", "/v1/fs/mine/dir/new", "x").want(403)
-	b.do("GET", "/v1/fs/theirs/f", "").want(200).text("secret")
-	if diff := cmp.Diff([]string{"f"}, b.names("/theirs")); diff != "" {
-		t.Error(diff)
-	}
-}
-
 // events reads a stream until it has n events.
 func (b *bench) events(query string, n int, headers ...string) (out, ids []string) {
 	b.tb.Helper()
-	ctx, cancel := context.WithTimeout(b.tb.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(b.tb.Context(), 2*time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.server.URL+"/v1/events"+query, nil)
 	if err != nil {

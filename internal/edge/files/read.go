@@ -157,19 +157,23 @@ func (e *edge) head(c *call) error {
 		return err
 	}
 	status := conditions(c.r.Header, entry)
-	if status != 0 { // GET would not have read it
-		entry.SHA256 = ""
-	}
-	e.describe(c, entry)
-	if status == 0 {
+	switch status {
+	case http.StatusPreconditionFailed:
+		return errOther
+	case http.StatusNotModified:
+		entry.SHA256 = "" // GET would not have read it
+	default:
 		status = http.StatusOK
 		if entry.Kind == drive.File {
 			c.w.Header().Set("Content-Length", strconv.FormatInt(entry.Size, 10))
 		}
 	}
+	e.describe(c, entry)
 	c.w.WriteHeader(status)
 	return nil
 }
+
+var errOther = fault.New("files.get", fault.Precondition, "", "what the path names is another now")
 
 // describe sets the headers of an entry. What users stored is shown by browsers, if at
 // all, without scripts.
@@ -219,7 +223,7 @@ func (e *edge) get(c *call) error {
 		entry = file.Entry
 		switch conditions(c.r.Header, entry) {
 		case http.StatusPreconditionFailed:
-			return fault.New("files.get", fault.Precondition, "", "the file is another one now")
+			return errOther
 		case http.StatusNotModified:
 			e.describe(c, entry)
 			c.w.WriteHeader(http.StatusNotModified)
@@ -284,11 +288,12 @@ type extent struct {
 }
 
 // wanted reads Range and If-Range (RFC 9110 section 14.2, 13.1.5). Several ranges, other
-// units and what cannot be read mean the whole file, as the RFC allows.
+// units and what cannot be read mean the whole file, as the RFC allows; so does any range of
+// an empty file: whoever asks for no more than some bytes of whatever there is gets them.
 func wanted(h http.Header, entry drive.Entry) (extent, error) {
 	whole := extent{0, entry.Size, false}
 	unit, spec, _ := strings.Cut(h.Get("Range"), "=")
-	if !strings.EqualFold(unit, "bytes") || strings.Contains(spec, ",") {
+	if !strings.EqualFold(unit, "bytes") || strings.Contains(spec, ",") || entry.Size == 0 {
 		return whole, nil
 	}
 	if v := h.Get("If-Range"); v != "" && v != entry.ETag() {
@@ -303,7 +308,7 @@ func wanted(h http.Header, entry drive.Entry) (extent, error) {
 		if err != nil {
 			return whole, nil //nolint:nilerr // what cannot be read is ignored
 		}
-		if n == 0 || entry.Size == 0 {
+		if n == 0 {
 			return whole, errRange
 		}
 		n = min(n, uint64(entry.Size))
@@ -313,7 +318,7 @@ func wanted(h http.Header, entry drive.Entry) (extent, error) {
 	if err != nil {
 		return whole, nil //nolint:nilerr // what cannot be read is ignored
 	}
-	last := uint64(max(entry.Size-1, 0))
+	last := uint64(entry.Size - 1)
 	if to != "" {
 		given, err := strconv.ParseUint(to, 10, 63)
 		if err != nil || given < first {

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -102,7 +103,7 @@ func preference(h http.Header) (wait time.Duration, async bool, err error) {
 			async = true
 		case "wait":
 			seconds, err := strconv.ParseUint(strings.Trim(strings.TrimSpace(value), `"`), 10, 63)
-			if err != nil {
+			if err != nil && !errors.Is(err, strconv.ErrRange) { // which leaves the greatest number
 				return 0, false, fmt.Errorf("files: %w", invalid("Prefer: wait=%s is no number of seconds", value))
 			}
 			if wait < 0 {

@@ -1,10 +1,129 @@
 package files_test
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lethe-project/lethe/internal/edge/files"
 )
+
+// TestTwoTenants walks the table of routes: the same paths are other files, and a token of
+// a prefix sees only what lies below it.
+func TestTwoTenants(t *testing.T) {
+	t.Parallel()
+	b := open(t, options{trash: time.Hour})
+	b.put("/mine/f", "ann's")
+	b.put("/theirs/f", "secret")
+	b.put("/theirs/gone", "secret")
+	b.by("bob").put("/mine/f", "bob's")
+	b.do("GET", "/v1/fs/mine/f", "").text("ann's")
+	b.by("bob").do("GET", "/v1/fs/mine/f", "").text("bob's")
+	b.by("bob").do("GET", "/v1/fs/theirs/f", "").want(404)
+	var up struct{ ID string }
+	b.do("POST", "/v1/uploads", `{"path":"/theirs/up"}`).want(201).decode(&up)
+	var gone struct{ Job string }
+	b.do("DELETE", "/v1/fs/theirs/gone", "").want(200).decode(&gone)
+	requests := []struct {
+		method, target, body string
+		status               int
+	}{
+		{"GET", "/v1/fs/theirs/f?stat", "", 403},
+		{"GET", "/v1/fs/theirs?list", "", 403},
+		{"GET", "/v1/fs/?list", "", 403},
+		{"GET", "/v1/fs/theirs/f?tags", "", 403},
+		{"GET", "/v1/fs/theirs/f", "", 403},
+		{"HEAD", "/v1/fs/theirs/f", "", 403},
+		{"PUT", "/v1/fs/theirs/f", "x", 403},
+		{"PUT", "/v1/fs/mine2", "x", 403},
+		{"POST", "/v1/fs/theirs/f?op=append", "x", 403},
+		{"POST", "/v1/fs/theirs/f?op=chmod", `{"mode":"0600"}`, 403},
+		{"POST", "/v1/fs/theirs/f?op=tag", `{"set":{"a":"b"}}`, 403},
+		{"POST", "/v1/fs/theirs/d?op=mkdir", "", 403},
+		{"POST", "/v1/fs/theirs/s?op=symlink", `{"target":"x"}`, 403},
+		{"POST", "/v1/fs/theirs/f?op=copy", `{"to":"/mine/g"}`, 403},
+		{"POST", "/v1/fs/mine/f?op=copy", `{"to":"/theirs/g"}`, 403},
+		{"POST", "/v1/fs/theirs/f?op=rename", `{"to":"/mine/g"}`, 403},
+		{"POST", "/v1/fs/mine/f?op=rename", `{"to":"/theirs/g"}`, 403},
+		{"POST", "/v1/fs/theirs/f?op=link", `{"to":"/mine/g"}`, 403},
+		{"POST", "/v1/fs/mine/f?op=link", `{"to":"/theirs/g"}`, 403},
+		{"DELETE", "/v1/fs/theirs/f", "", 403},
+		{"DELETE", "/v1/fs/theirs?recursive=true", "", 403},
+		{"POST", "/v1/uploads", `{"path":"/theirs/x"}`, 403},
+		{"POST", "/v1/check", "", 403},
+		{"POST", "/v1/reconcile", "", 403},
+		{"POST", "/v1/scrub", "", 403},
+		{"GET", "/v1/usage", "", 403},
+		{"GET", "/v1/events?path=/theirs", "", 403},
+		// What is elsewhere is not there.
+		{"GET", "/v1/uploads", "", 200},
+		{"GET", "/v1/uploads/" + up.ID, "", 404},
+		{"DELETE", "/v1/uploads/" + up.ID, "", 404},
+		{"PUT", "/v1/uploads/" + up.ID + "/parts/1", "x", 404},
+		{"POST", "/v1/uploads/" + up.ID + "/complete", "", 404},
+		{"GET", "/v1/trash", "", 200},
+		{"DELETE", "/v1/trash", "", 202},
+		{"DELETE", "/v1/trash/" + gone.Job, "", 404},
+		{"POST", "/v1/trash/" + gone.Job + "/restore", "", 404},
+	}
+	for _, c := range requests {
+		callers := []string{"scoped", "catalog"}
+		if c.status == 404 || c.method == "GET" && c.status == 200 {
+			callers = append(callers, "bob")
+		}
+		for _, caller := range callers {
+			a := b.by(caller).do(c.method, c.target, c.body)
+			if a.status != c.status {
+				t.Errorf("%s: %s %s: %d, want %d: %s", caller, c.method, c.target, a.status, c.status, a.body)
+			}
+			for _, hidden := range []string{"secret", "/theirs/up", "/theirs/gone"} {
+				if strings.Contains(string(a.body), hidden) {
+					t.Errorf("%s: %s %s shows %s", caller, c.method, c.target, hidden)
+				}
+			}
+		}
+	}
+	b.do("GET", "/v1/uploads/"+up.ID, "").want(200)
+	b.do("POST", "/v1/trash/"+gone.Job+"/restore", "").want(200)
+	// No route and no operation is left out.
+	asked := func(what string) bool {
+		pattern := strings.NewReplacer("{path}", ".*", "{id}", "[^/]+", "{number}", "[^/]+").Replace(what)
+		matches := regexp.MustCompile("^" + pattern + "$").MatchString
+		for _, c := range requests {
+			path, query, _ := strings.Cut(c.target, "?")
+			if matches(c.method+" "+path) || matches(query) {
+				return true
+			}
+		}
+		return false
+	}
+	all := files.Operations()
+	_, names, _ := strings.Cut(string(b.do("POST", "/v1/fs/x?op=none", "").want(400).body), "is none of ")
+	for name := range strings.SplitSeq(names[:strings.IndexByte(names, '"')], "|") {
+		all = append(all, "op="+name)
+	}
+	for _, what := range all {
+		if !asked(what) {
+			t.Errorf("nobody asks %s", what)
+		}
+	}
+	// A symbolic link leads nowhere that the token does not.
+	b.do("POST", "/v1/fs/mine/out?op=symlink", `{"target":"/theirs/f"}`).want(201)
+	b.do("POST", "/v1/fs/mine/dir?op=symlink", `{"target":"../theirs"}`).want(201)
+	for _, target := range []string{"/v1/fs/mine/out", "/v1/fs/mine/dir/f", "/v1/fs/mine/out?stat", "/v1/fs/mine/dir?list"} {
+		if a := b.by("scoped").do("GET", target, ""); a.status != 403 {
+			t.Errorf("through the link %s: %d: %s", target, a.status, a.body)
+		}
+	}
+	b.by("scoped").do("PUT", "/v1/fs/mine/dir/new", "x").want(403)
+	b.do("GET", "/v1/fs/theirs/f", "").want(200).text("secret")
+	if diff := cmp.Diff([]string{"f", "gone"}, b.names("/theirs")); diff != "" {
+		t.Error(diff)
+	}
+}
 
 // TestScopeOfTwoPaths: what a token may read through a link it may not therefore write, and
 // what it may not read it cannot move to where it may.

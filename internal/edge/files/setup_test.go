@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/lethe-project/lethe/internal/blob/mem"
 	"github.com/lethe-project/lethe/internal/drive"
 	"github.com/lethe-project/lethe/internal/drive/content"
@@ -25,10 +23,11 @@ import (
 	"github.com/lethe-project/lethe/internal/job"
 	"github.com/lethe-project/lethe/internal/sqldb"
 	"github.com/lethe-project/lethe/internal/tenant"
+	"github.com/lethe-project/lethe/test/leaks"
 	"github.com/lethe-project/lethe/test/responder"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // described is api/openapi.yaml, to which every answer of these tests is held.
 var (
@@ -69,6 +68,8 @@ type options struct {
 	trash     time.Duration
 	inline    int
 	heartbeat time.Duration
+	recheck   time.Duration
+	idle      time.Duration
 	still     func(*http.Request) error
 	step      func(op, point string) error
 }
@@ -105,7 +106,7 @@ func open(tb testing.TB, o options) *bench {
 	tb.Cleanup(sequencer.Stop)
 	stopping := make(chan struct{})
 	handler := files.New(files.Config{
-		Drive: d, Content: contents, Feed: b.feed, Removal: b.removal, Heartbeat: o.heartbeat, Still: o.still, Stopping: stopping,
+		Drive: d, Content: contents, Feed: b.feed, Removal: b.removal, Heartbeat: o.heartbeat, Recheck: o.recheck, Idle: o.idle, Still: o.still, Stopping: stopping,
 		Authenticate: func(next http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, callers[r.Header.Get("X-Test-Caller")])))

@@ -16,7 +16,8 @@ import (
 )
 
 // trashBody is a deleted tree or file that is still there, wholly or, if partial, in part.
-// Until is when it goes; null without a date.
+// Size is that of a file in bytes; null of a tree, which nobody counted. Until is when it
+// goes; null without a date.
 type trashBody struct {
 	ID         string     `json:"id"`
 	Kind       string     `json:"kind"`
@@ -25,6 +26,7 @@ type trashBody struct {
 	State      job.State  `json:"state"`
 	Restorable bool       `json:"restorable"`
 	Partial    bool       `json:"partial"`
+	Size       *int64     `json:"size"`
 	DeletedBy  string     `json:"deletedBy"`
 	DeletedAt  time.Time  `json:"deletedAt"`
 	Until      *time.Time `json:"until"`
@@ -34,6 +36,9 @@ func encodeTrash(j removal.Job) trashBody {
 	b := trashBody{
 		ID: jobName(int64(j.ID)), Kind: string(j.Kind), Path: j.Path, Inode: int64(j.Root), State: j.State, Restorable: j.Restorable(), Partial: j.Partial(),
 		DeletedBy: j.CreatedBy, DeletedAt: time.UnixMilli(j.CreatedAt).UTC(),
+	}
+	if j.Size >= 0 {
+		b.Size = &j.Size
 	}
 	if j.State == job.Pending {
 		until := time.UnixMilli(j.AvailableAt).UTC()
@@ -209,31 +214,10 @@ func (e *edge) emptyTrash(c *call) error {
 	return nil
 }
 
-func (e *edge) emptyAll(c *call) (n int, err error) {
-	if c.principal.MayDrive(tenant.Delete, "/") {
-		return e.Removal.EmptyAll(c.ctx(), c.fs)
+func (e *edge) emptyAll(c *call) (int, error) {
+	may := func(path string) bool { return c.principal.MayDrive(tenant.Delete, path) }
+	if may("/") {
+		may = nil
 	}
-	for before := job.ID(0); ; {
-		list, next, err := e.Removal.Trash(c.ctx(), c.fs, before, defaultPage)
-		if err != nil {
-			return n, err
-		}
-		for _, j := range list {
-			if !c.principal.MayDrive(tenant.Delete, j.Path) || j.State == job.Running {
-				continue
-			}
-			switch _, err := e.Removal.Empty(c.ctx(), c.fs, j.ID); fault.KindOf(err) {
-			case fault.Conflict, fault.NotFound: // somebody was faster
-			default:
-				if err != nil {
-					return n, err
-				}
-				n++
-			}
-		}
-		if next == 0 {
-			return n, nil
-		}
-		before = next
-	}
+	return e.Removal.EmptyAll(c.ctx(), c.fs, may)
 }

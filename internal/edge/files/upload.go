@@ -37,14 +37,11 @@ func encodeUpload(u drive.Upload) uploadBody {
 }
 
 // initiate answers POST /v1/uploads with {"path","size"}: the declared size is reserved
-// against the quota.
+// against the quota. Conditions are those of its complete.
 func (e *edge) initiate(c *call) error {
 	var body struct {
 		Path string `json:"path"`
 		Size int64  `json:"size"`
-	}
-	if err := c.refuse("If-Match", "If-None-Match"); err != nil { // they are those of its complete
-		return err
 	}
 	if err := e.decode(c, &body); err != nil {
 		return err

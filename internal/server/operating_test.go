@@ -8,7 +8,6 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -17,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/common/model"
+	promql "github.com/prometheus/prometheus/promql/parser"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/lethe-project/lethe/internal/server"
@@ -149,19 +150,28 @@ func TestOperatingPageNamesSettings(t *testing.T) {
 	}
 }
 
-// used returns the metrics of an expression, each without what a histogram adds.
-func used(docs map[string]string, expr string) (names []string) {
-	for _, name := range regexp.MustCompile(`\b[a-z]+_[a-z0-9_]+\b`).FindAllString(regexp.MustCompile(`"[^"]*"|\{[^}]*\}`).ReplaceAllString(expr, ""), -1) {
-		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
-			if base, ok := strings.CutSuffix(name, suffix); ok && docs[base] == "histogram" {
-				name = base
+// used parses an expression as Prometheus does, and returns our metrics in it, each without
+// what a histogram adds.
+func used(docs map[string]string, expr string) (names []string, err error) {
+	parsed, err := promql.NewParser(promql.Options{}).ParseExpr(strings.ReplaceAll(expr, "$__rate_interval", "5m")) // that one is Grafana's
+	if err != nil {
+		return nil, err
+	}
+	for _, selector := range promql.ExtractSelectors(parsed) {
+		for _, m := range selector {
+			name := m.Value
+			if m.Name != model.MetricNameLabel || !strings.HasPrefix(name, "lethe_") {
+				continue
 			}
-		}
-		if strings.HasPrefix(name, "lethe_") {
+			for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+				if base, ok := strings.CutSuffix(name, suffix); ok && docs[base] == "histogram" {
+					name = base
+				}
+			}
 			names = append(names, name)
 		}
 	}
-	return names
+	return names, nil
 }
 
 func TestAlertRules(t *testing.T) {
@@ -184,9 +194,12 @@ func TestAlertRules(t *testing.T) {
 	for _, group := range rules.Groups {
 		for _, rule := range group.Rules {
 			count++
-			names := used(docs, rule.Expr)
-			if len(names) == 0 && rule.Alert != "LetheDown" {
-				t.Errorf("%s asks for no metric", rule.Alert)
+			names, err := used(docs, rule.Expr)
+			if err != nil || len(names) == 0 && rule.Alert != "LetheDown" {
+				t.Errorf("%s asks for no metric: %v", rule.Alert, err)
+			}
+			if _, err := model.ParseDuration(rule.For); err != nil && rule.For != "" {
+				t.Errorf("%s: for: %v", rule.Alert, err)
 			}
 			for _, name := range names {
 				if docs[name] == "" {
@@ -203,14 +216,6 @@ func TestAlertRules(t *testing.T) {
 	}
 	if count < 10 {
 		t.Errorf("only %d alerts", count)
-	}
-	promtool, err := exec.LookPath("promtool")
-	if err != nil {
-		t.Log("promtool is not installed: the expressions are not parsed")
-		return
-	}
-	if out, err := exec.CommandContext(t.Context(), promtool, "check", "rules", root+"deploy/prometheus/alerts.yml").CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
 	}
 }
 
@@ -240,9 +245,9 @@ func TestDashboard(t *testing.T) {
 			t.Errorf("panel %q shows nothing", panel.Title)
 		}
 		for _, target := range panel.Targets {
-			names := used(docs, target.Expr)
-			if len(names) == 0 || strings.Count(target.Expr, "(") != strings.Count(target.Expr, ")") {
-				t.Errorf("panel %q: %s", panel.Title, target.Expr)
+			names, err := used(docs, target.Expr)
+			if err != nil || len(names) == 0 {
+				t.Errorf("panel %q: %s: %v", panel.Title, target.Expr, err)
 			}
 			for _, name := range names {
 				shown[name] = true

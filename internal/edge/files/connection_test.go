@@ -152,7 +152,7 @@ func (b *bench) dial(t *testing.T, text string) *net.TCPConn {
 // not asked for.
 func TestBodiesOnTheWire(t *testing.T) {
 	t.Parallel()
-	b := open(t, options{idle: 500 * time.Millisecond})
+	b := open(t, options{idle: 2 * time.Second})
 	const head = " HTTP/1.1\r\nHost: x\r\nX-Test-Caller: ann\r\n"
 	large := strings.Repeat("x", 20_000)
 	for _, c := range []struct {

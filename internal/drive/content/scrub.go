@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,6 +46,10 @@ const (
 	partsNamed     sqldb.Statement = "SELECT object_key FROM upload_parts {index:upload_parts_object} WHERE fs_id + 0 = ? AND object_key {in}"
 	contentsNamed  sqldb.Statement = "SELECT object_key FROM contents {index:contents_object} WHERE fs_id + 0 = ? AND object_key {in}"
 	countedObjects sqldb.Statement = "SELECT COUNT(object_key) FROM contents WHERE fs_id = ? AND created_at < ?"
+
+	strayValues                  = "(?, ?, {now}, 0, NULL, NULL, 0, '', {now})"
+	insertStrays sqldb.Statement = `INSERT INTO file_gc_tasks (fs_id, object_key, due_at, multipart, claim, claimed_at, attempts, last_error, created_at)
+		VALUES ` + strayValues
 )
 
 // Scrub lists the store against the rows of a drive and reports what does not fit. An
@@ -139,24 +144,44 @@ func (s *Store) scrubPage(ctx context.Context, fs int64, page []blob.Info, befor
 	if _, err := s.lookFor(ctx, tasksNamed, fs, strays, known); err != nil {
 		return 0, err
 	}
-	for _, key := range strays {
-		if known[key] { // let go meanwhile
-			continue
-		}
-		seen.Stray++
-		if len(seen.Samples) < maxStrays {
-			seen.Samples = append(seen.Samples, key)
-		}
-		if !queue {
-			continue
-		}
-		n, err := s.db.Exec(ctx, insertTask, fs, key, 0, 0)
+	strays = slices.DeleteFunc(strays, func(key string) bool { return known[key] }) // let go meanwhile
+	seen.Stray += int64(len(strays))
+	seen.Samples = append(seen.Samples, strays[:min(len(strays), maxStrays-len(seen.Samples))]...)
+	if !queue {
+		return named, nil
+	}
+	for part := range slices.Chunk(strays, s.db.Dialect().MaxInsert) {
+		n, err := s.queueStrays(ctx, fs, part)
 		if err != nil {
 			return 0, err
 		}
 		seen.Queued += n
 	}
 	return named, nil
+}
+
+// queueStrays hands keys to the collector. Another scrub may be at it: what it queued in the
+// meantime is left out.
+func (s *Store) queueStrays(ctx context.Context, fs int64, keys sqldb.Strings) (n int64, err error) {
+	for range 10 {
+		if len(keys) == 0 {
+			return 0, nil
+		}
+		var args []any
+		for _, key := range keys {
+			args = append(args, fs, key)
+		}
+		n, err = s.db.Exec(ctx, insertStrays+sqldb.Statement(strings.Repeat(", "+strayValues, len(keys)-1)), args...)
+		if err == nil || s.db.Dialect().Classify(err) != sqldb.ClassUnique {
+			return n, err
+		}
+		known := map[string]bool{}
+		if _, err := s.lookFor(ctx, tasksNamed, fs, keys, known); err != nil {
+			return 0, err
+		}
+		keys = slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return known[key] })
+	}
+	return 0, err
 }
 
 // lookFor adds the keys that a statement finds.

@@ -60,6 +60,7 @@ func TestScrubPages(t *testing.T) {
 		want(t, "tasks after a look", e.count(`SELECT COUNT(*) FROM file_gc_tasks`), 2)
 
 		both, errs := make([]content.Scrubbed, 2), make([]error, 2)
+		before := e.db.Statements()
 		var scrubs sync.WaitGroup
 		for i := range both {
 			scrubs.Go(func() {
@@ -68,6 +69,9 @@ func TestScrubPages(t *testing.T) {
 		}
 		scrubs.Wait()
 		e.must(errors.Join(errs...))
+		if n := e.db.Statements() - before; n > 100 { // of 3 pages, each twice; one or two more where they met
+			t.Errorf("%d statements", n)
+		}
 		if queued := both[0].Queued + both[1].Queued; queued != strays {
 			t.Errorf("%d of %d queued: %+v", queued, strays, both)
 		}

@@ -42,8 +42,9 @@ const (
 	goneText = `{"files":1,"directories":0,"transactions":1,"bytes":`
 )
 
-// SweepFiles deletes files of the trash that are due, a batch at once, until none is left.
-// It returns how many they were.
+// SweepFiles deletes files of the trash that are due, a batch at once, until none is left or
+// none of a batch could go: what was put off may be due again soon. It returns how many they
+// were.
 func (m *Removal) SweepFiles(ctx context.Context) (total int, err error) {
 	for {
 		due, fs, err := m.dueFiles(ctx)
@@ -57,6 +58,9 @@ func (m *Removal) SweepFiles(ctx context.Context) (total int, err error) {
 		total += n
 		if err != nil {
 			return total, fmt.Errorf("removal: files of the trash: %w", err)
+		}
+		if n == 0 {
+			return total, nil
 		}
 	}
 }

@@ -182,9 +182,11 @@ func TestFilesAmongConflicts(t *testing.T) {
 		w.put("/a", "/b")
 		ids := []job.ID{w.drop("/a"), w.drop("/b")}
 		var trouble error
+		tried := 0
 		m := w.with(func(c *removal.Config) {
 			c.Step = func(_ context.Context, step string) error {
 				if step == "trash.ended" {
+					tried++
 					return trouble
 				}
 				return nil
@@ -198,7 +200,11 @@ func TestFilesAmongConflicts(t *testing.T) {
 		}
 		trouble = fault.New("test", fault.Busy, "DatabaseBusy", "busy")
 		for range 10 { // more than the attempts of a job
+			tried = 0
 			must(t, sweepNow())
+			if tried != 3 { // the two at once, then each of them
+				t.Fatalf("it tried %d times, want 3", tried)
+			}
 		}
 		trouble = fault.New("test", fault.Busy, sqldb.CodeUnavailable, "away")
 		if err := sweepNow(); !errors.Is(err, trouble) {

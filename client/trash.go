@@ -61,8 +61,9 @@ func (t Trash) Restore(ctx context.Context, id, to string) (r Restored, err erro
 	return r, err
 }
 
-// Empty has what id names deleted now, by the job of the same name, a paused one too. When an answer was lost
-// and it is not in the trash any more because it is gone, it was this call that did it.
+// Empty has what id names deleted now, by the job of the same name, a paused one too. When
+// an answer was lost and it is not in the trash any more because it is gone, it was this
+// call that did it.
 func (t Trash) Empty(ctx context.Context, id string) (after Trashed, err error) {
 	_, lost, err := t.c.tell(ctx, request{method: http.MethodDelete, path: trashPath + "/" + segment(id), into: &after})
 	if !lost || StatusOf(err) != http.StatusConflict {
